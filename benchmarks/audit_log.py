@@ -128,8 +128,8 @@ def _questions(base: DataFrame) -> DataFrame:
 
 
 def _statements(base: DataFrame, shape: str) -> DataFrame:
-    turn, session = fn.expr(f"(o + s) % {_PATTERN}"), fn.col("s")
-    write, waits, known = turn == 0, turn == 1, turn.isin(2, 3)
+    current, session = fn.expr(f"(o + s) % {_PATTERN}"), fn.col("s")
+    write, waits, known = current == 0, current == 1, current.isin(2, 3)
     # The session's own writes: how many there are so far, and how many of them have been closed to
     # one interval.
     first = f"if(s % {_PATTERN} = 0, {_PATTERN}, {_PATTERN} - s % {_PATTERN})"
@@ -163,7 +163,7 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
     required = fn.when(write, "").when(wide, all_before).otherwise(own)
     # What the monitor last saw never covers all that others have written by now.
     relies, waits = known & ~wide, waits | (known & wide)
-    primary = write | (turn == 4)
+    primary = write | (current == 4)
     replica = session % 2 + 2
     server = fn.when(primary, 1).otherwise(replica)
     worker = session % _WORKERS
@@ -186,13 +186,13 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
         "level": level,
         "command": fn.lit("COM_QUERY"),
         "class": fn.when(write, "write").otherwise("read"),
-        "digest": fn.lpad(fn.hex(fn.xxhash64(turn)), 16, "0"),
+        "digest": fn.lpad(fn.hex(fn.xxhash64(current)), 16, "0"),
         "may_write": write,
         "arrived_us": arrived,
         "dispatched_us": arrived + 10,
         "ended_us": arrived + 60,
         "required": required,
-        "reason": fn.when(write, "write").when(turn == 4, "replica_behind").otherwise("read"),
+        "reason": fn.when(write, "write").when(current == 4, "replica_behind").otherwise("read"),
         "proof": fn.when(primary, "primary").when(relies, "known").otherwise("waited"),
         "proof_set": fn.when(primary, none).when(relies, seen).otherwise(required),
         "wait_us": fn.when(waits, 20).otherwise(0),

@@ -96,9 +96,9 @@ async def _run(kind: str, count: int, log: Path) -> None:
 
 
 def _work(client: Client, kind: str, count: int) -> None:
-    for turn in range(count):
+    for current in range(count):
         for statement in _STATEMENTS[kind]:
-            client.query(statement.format(row=turn % _ROWS, number=100_003 + 7919 * turn))
+            client.query(statement.format(row=current % _ROWS, number=100_003 + 7919 * current))
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ class ResponseStream:
         error: payload of the ERR packet that ended the response, else None.
         status: server status of the newest OK or EOF packet.
         warnings: that packet's count of warnings, or that of a PREPARE's first packet.
-        untold: the newest result ended with an EOF packet, which has no room for trackers.
+        missing_trackers: the newest result ended with an EOF packet, which has no room for
+            trackers.
         cursor: the response opened a cursor, so that its rows are still to be fetched.
         session_states: `session_state_info` of every OK packet of the response, in order.
         unnamed: status and text of each OK packet that reported affected rows, but no GTID.
@@ -119,6 +120,7 @@ class ResponseStream:
         "error",
         "head",
         "infile",
+        "missing_trackers",
         "optional_metadata",
         "row",
         "rows",
@@ -129,7 +131,6 @@ class ResponseStream:
         "tells_status",
         "told",
         "unnamed",
-        "untold",
         "warnings",
     )
 
@@ -168,7 +169,7 @@ class ResponseStream:
         self.chunk_end = 0
         self.done = False
         self.infile = False
-        self.untold = False
+        self.missing_trackers = False
         self.cursor = False
         self.error: bytes | None = None
         self.rows = 0
@@ -354,7 +355,7 @@ class ResponseStream:
             self.status = payload[3] | payload[4] << 8
             self._owed = self.status & OUT_PARAMETERS != 0
             if self._cursor_opened():
-                self.cursor = self.untold = True
+                self.cursor = self.missing_trackers = True
                 self._finish()
             else:
                 self._after_definitions()
@@ -385,8 +386,8 @@ class ResponseStream:
 
     def _terminator(self, payload: bytes) -> None:
         """OK or EOF: the end of one result."""
-        self.untold = payload[0] == 0xFE and len(payload) == 5
-        if self.untold:
+        self.missing_trackers = payload[0] == 0xFE and len(payload) == 5
+        if self.missing_trackers:
             self.warnings = payload[1] | payload[2] << 8
             self.status = payload[3] | payload[4] << 8
         elif payload[0] == 0xFE and not self.deprecates_eof:

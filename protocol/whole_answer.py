@@ -108,7 +108,7 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
     if status & _UNUSUAL:
         return 0
     _took(stream, data, position, end, status, warnings)
-    stream.untold = not deprecates_eof
+    stream.missing_trackers = not deprecates_eof
     stream.sequence_id = data[at + 3]
     stream.rows = rows
     if keep_row and rows:
@@ -193,7 +193,7 @@ def _took(
 ) -> None:
     """Set those of the stream's attributes that all ordinary responses set in the same way."""
     stream.done = True
-    stream.infile = stream.untold = stream.cursor = False
+    stream.infile = stream.missing_trackers = stream.cursor = False
     stream.error = stream.row = stream.head = None
     stream.status = status
     stream.warnings = warnings

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
 from proxy.client.audits import Audits
+from proxy.client.client_profile import ClientProfile
 from proxy.client.deadlines import Deadlines
-from proxy.client.habits import Habits
 from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
 from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
-from proxy.in_touch import InTouch
+from proxy.idle_release import IdleRelease
+from proxy.keepalive import Keepalive
 from proxy.killing.other_workers import OtherWorkers
 from proxy.killing.targets import KillTargets
 from proxy.observe.ledger import Ledger
-from proxy.resting import Resting
+from proxy.server.liveness import Liveness
 from proxy.server.logins import Logins
 from proxy.server.monitor import Monitor
-from proxy.server.offer import Offer
 from proxy.server.pool import Pool
+from proxy.server.primary_epoch import PrimaryEpoch
 from proxy.server.probe import Probes
-from proxy.server.signs_of_life import SignsOfLife
+from proxy.server.server_greeting import ServerGreeting
 from proxy.server.slots import Slots
-from proxy.server.terms import Terms
 from proxy.sessions import Sessions
 from proxy.shared import Shared
 from proxy.state.kept_scopes import KeptScopes
@@ -122,7 +122,7 @@ def build(
         sessions=sessions,
         other_workers=other_workers,
         kill_targets=KillTargets(sessions, topology, other_workers),
-        terms=Terms(
+        terms=PrimaryEpoch(
             *(config, materials, topology, sessions, scopes, kept_scopes, sharing),
             *(ledger, metrics, time.monotonic),
         ),
@@ -131,8 +131,8 @@ def build(
         pool=pool,
         slots=slots,
         logins=Logins(config, materials, metrics, pool, slots),
-        offer=Offer(),
-        habits=Habits(),
+        offer=ServerGreeting(),
+        habits=ClientProfile(),
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
         classifier=Classifier(),
@@ -211,18 +211,18 @@ async def serve(
     await monitor.start()
     await shared.offer.learn(shared.topology.primary, config, metrics)
     listeners = [Listener(shared, address) for address in config.addresses]
-    signs_of_life = SignsOfLife(shared)
+    liveness = Liveness(shared)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
     # Objects that exist now stay for good, and neither statements nor sessions leave reference
     # cycles behind: let the garbage collector look only at newer objects, and seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    signs_of_life.start()
-    resting = Resting(config, shared.sessions)
+    liveness.start()
+    resting = IdleRelease(config, shared.sessions)
     resting.start()
-    in_touch = InTouch(shared.sessions)
-    in_touch.start()
+    keepalive = Keepalive(shared.sessions)
+    keepalive.start()
     ready(ports[0])
     where = ", ".join(str(port) for port in ports)
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
@@ -232,9 +232,9 @@ async def serve(
         for listener in listeners:
             listener.stop()
         await monitor.stop()
-        await signs_of_life.stop()
+        await liveness.stop()
         await resting.stop()
-        await in_touch.stop()
+        await keepalive.stop()
         await drain(shared)
         if shared.other_workers is not None:
             shared.other_workers.stop()

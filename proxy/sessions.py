@@ -54,7 +54,7 @@ class Member(Protocol):
         session is about to end.
         """
 
-    def stay_in_touch(self) -> None:
+    def keep_alive(self) -> None:
         """Let the primary hear of the session, if its client works without it."""
 
     def leave_primary(self) -> None:
@@ -65,7 +65,7 @@ class Member(Protocol):
 
     @property
     def is_away(self) -> bool:
-        """Whether it has no connection to the primary for now (`proxy.client.borrowing`)."""
+        """Whether it has no connection to the primary for now (`proxy.client.connection_lease`)."""
 
     async def wake(self) -> ErrPacket | None:
         """Have a connection to the primary again; the error of a server that is full, or None."""

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.client.audits import Audits
+    from proxy.client.client_profile import ClientProfile
     from proxy.client.deadlines import Deadlines
-    from proxy.client.habits import Habits
     from proxy.client.known_passwords import KnownPasswords
     from proxy.client.refusals import Refusals
     from proxy.client.views import Catalogues
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
     from proxy.server.logins import Logins
-    from proxy.server.offer import Offer
     from proxy.server.pool import Pool
+    from proxy.server.primary_epoch import PrimaryEpoch
     from proxy.server.probe import Probes
+    from proxy.server.server_greeting import ServerGreeting
     from proxy.server.slots import Slots
-    from proxy.server.terms import Terms
     from proxy.sessions import Sessions
     from proxy.state.kept_scopes import KeptScopes
     from proxy.tasks import CallLater, Start
@@ -88,14 +88,14 @@ class Shared:
     sessions: Sessions
     other_workers: OtherWorkers | None
     kill_targets: KillTargets
-    terms: Terms
+    terms: PrimaryEpoch
     probes: Probes
     waits: Waits
     pool: Pool
     slots: Slots
     logins: Logins
-    offer: Offer
-    habits: Habits
+    offer: ServerGreeting
+    habits: ClientProfile
     known_passwords: KnownPasswords
     refusals: Refusals
     classifier: Classifier

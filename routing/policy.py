@@ -15,7 +15,7 @@ from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement, StatementClass
 
 # Members of enums, looked up once.
@@ -243,7 +243,7 @@ def among_replicas(
     nearest: Server | None = None
     shortest = rules.wait_budget
     reachable = unordered = False
-    picky = bool(session.avoided or session.objections.last)
+    picky = bool(session.avoided or session.rejections.last)
     for _ in range(count):
         if index >= count:
             index = 0
@@ -251,7 +251,7 @@ def among_replicas(
         index += 1
         if now < server.down_until or (picky and session.avoids(server, now)):
             continue
-        if not server.vouches:
+        if not server.gtids_trustworthy:
             continue
         if seen_on is not None and server is not seen_on:
             continue  # it may be older, and nothing tells by how much
@@ -282,7 +282,7 @@ def among_replicas(
 
 def _without_replica(session: Session, topology: Topology) -> Decision:
     """To the primary: no replica is there, or none that takes what the session carries."""
-    refused = session.objections.last and session.objections.causes(session.told)
+    refused = session.rejections.last and session.rejections.causes(session.told)
     return on_primary(topology, Reason.REPLICA_REFUSED if refused else Reason.NO_REPLICA)
 
 
@@ -299,7 +299,7 @@ def _reachable(session: Session, topology: Topology, now: float, *, guarded: boo
     replicas = topology.replicas
     for offset in range(len(replicas)):
         server = replicas[(session.preferred + offset) % len(replicas)]
-        if guarded and not server.vouches:
+        if guarded and not server.gtids_trustworthy:
             continue
         if now >= server.down_until and not session.avoids(server, now):
             return server

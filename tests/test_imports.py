@@ -42,7 +42,15 @@ ALLOWED_IMPURE = {
 
 FOLDERS = {
     "routing": (
-        *("word", "unexpected_event", "servers", "consistency", "sql", "transaction", "session"),
+        *(
+            "stable_enum",
+            "unexpected_event",
+            "servers",
+            "consistency",
+            "sql",
+            "transaction",
+            "session",
+        ),
         *("policy", "request"),
     ),
     "mysql_mocker": (

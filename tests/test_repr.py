@@ -12,7 +12,7 @@ from routing.servers.topology import Topology
 from routing.servers.waits import Waits
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 from tests.routing.transaction.situations import fail, open_on_replica
 
 RULES = Rules(Level.READ_OWN_WRITES, Scope.USER, 0.25, TimeoutPolicy.PRIMARY)

@@ -99,7 +99,9 @@ def visit(urls: Sequence[str], rounds: int, looks: int) -> Visit:
         text = f"message {number} of visit {id(visitor):x}"
         pages = [visitor.add(urls[number % len(urls)], text)]
         mine.add(text)
-        pages += [visitor.look(urls[(number + 1 + turn) % len(urls)]) for turn in range(looks - 1)]
+        pages += [
+            visitor.look(urls[(number + 1 + current) % len(urls)]) for current in range(looks - 1)
+        ]
         for page in pages:
             done.pages += 1
             done.stale += not mine <= set(page.messages)

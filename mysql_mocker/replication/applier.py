@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from mysql_mocker.error import MySQLError
 from mysql_mocker.replication.binlog import Binlog, Transaction
-from mysql_mocker.replication.commit_order import STOPPED_BY_OLDER, CommitOrder, Turn
+from mysql_mocker.replication.commit_order import STOPPED_BY_OLDER, CommitOrder, CurrentCommand
 from mysql_mocker.replication.footprint import Footprint
 from mysql_mocker.replication.gtid_state import GtidState
 from mysql_mocker.replication.row_locks import RowLocks
@@ -63,7 +63,7 @@ class Job:
 
     transaction: Transaction
     position: int
-    turn: Turn
+    current: CurrentCommand
     depends: Footprint
     worker: int
     began_us: int
@@ -259,7 +259,7 @@ class Applier:
         finally:
             self._state.release(gtid)
             self.jobs.remove(job)
-            self._order.signal(job.turn, failed=failed)
+            self._order.signal(job.current, failed=failed)
             if failed:
                 self._position = min(self._position, job.position)
             self._changed.set()
@@ -287,12 +287,12 @@ class Applier:
             await self._held(job.transaction)
         locked = Footprint.of(job.transaction.writes, self._has_key)
         try:
-            await self._locks.acquire(job.turn, locked, self.settings.lock_seconds)
-            self._locks.check(job.turn)
-            await self._order.wait(job.turn)
+            await self._locks.acquire(job.current, locked, self.settings.lock_seconds)
+            self._locks.check(job.current)
+            await self._order.wait(job.current)
             await self._apply(job.transaction)
         finally:
-            self._locks.release(job.turn)
+            self._locks.release(job.current)
 
     def _fail(self, error: MySQLError) -> None:
         """Stops the applier if the data contradict a transaction, as the server's does."""

@@ -22,7 +22,7 @@ def deadlock() -> MySQLError:
     )
 
 
-class Turn:
+class CurrentCommand:
     """The place of one transaction in the queue."""
 
     def __init__(self, number: int) -> None:
@@ -49,40 +49,40 @@ class CommitOrder:
 
     def __init__(self, kept: bool) -> None:
         self.kept = kept
-        self._queue: list[Turn] = []
+        self._queue: list[CurrentCommand] = []
         self._count = 0
         self._failed: int | None = None  # transactions younger than this are rolled back
 
-    def register(self) -> Turn:
+    def register(self) -> CurrentCommand:
         """A transaction is given to a worker; the coordinator calls this in the source's order."""
         self._count += 1
-        turn = Turn(self._count)
-        self._queue.append(turn)
-        return turn
+        current = CurrentCommand(self._count)
+        self._queue.append(current)
+        return current
 
-    async def wait(self, turn: Turn) -> None:
+    async def wait(self, current: CurrentCommand) -> None:
         """Waits until all older transactions were committed.
 
         Raises:
-            MySQLError: 3030 because an older one failed, or what `Turn.fail` was given.
+            MySQLError: 3030 because an older one failed, or what `CurrentCommand.fail` was given.
         """
         if not self.kept:
             return
-        if self._is_behind_failure(turn):
+        if self._is_behind_failure(current):
             raise STOPPED_BY_OLDER
-        if self._queue[0] is turn:
+        if self._queue[0] is current:
             return
-        turn.called = asyncio.get_running_loop().create_future()
+        current.called = asyncio.get_running_loop().create_future()
         try:
-            await turn.called
+            await current.called
         finally:
-            turn.called = None
+            current.called = None
 
-    def signal(self, turn: Turn, *, failed: bool) -> None:
+    def signal(self, current: CurrentCommand, *, failed: bool) -> None:
         """A transaction was committed, or given up: the next one may commit, or none any more."""
-        self._queue.remove(turn)
+        self._queue.remove(current)
         if failed and self.kept:
-            self._failed = min(turn.number, self._failed or turn.number)
+            self._failed = min(current.number, self._failed or current.number)
         for other in self._queue:
             if self._is_behind_failure(other):
                 other.fail(STOPPED_BY_OLDER)
@@ -93,8 +93,8 @@ class CommitOrder:
         """STOP REPLICA: the oldest is finished, those that wait for it are rolled back."""
         if self.kept and self._queue:
             self._failed = min(self._queue[0].number, self._failed or self._queue[0].number)
-            for turn in self._queue[1:]:
-                turn.fail(STOPPED_BY_OLDER)
+            for current in self._queue[1:]:
+                current.fail(STOPPED_BY_OLDER)
 
-    def _is_behind_failure(self, turn: Turn) -> bool:
-        return self._failed is not None and turn.number > self._failed
+    def _is_behind_failure(self, current: CurrentCommand) -> bool:
+        return self._failed is not None and current.number > self._failed

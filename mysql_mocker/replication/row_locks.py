@@ -3,7 +3,7 @@
 import asyncio
 
 from mysql_mocker.error import lock_wait_timeout
-from mysql_mocker.replication.commit_order import CommitOrder, Turn, deadlock
+from mysql_mocker.replication.commit_order import CommitOrder, CurrentCommand, deadlock
 from mysql_mocker.replication.footprint import Footprint
 
 
@@ -16,11 +16,11 @@ class RowLocks:
 
     def __init__(self, order: CommitOrder) -> None:
         self._order = order
-        self._held: dict[Turn, Footprint] = {}
-        self._waiting: dict[Turn, Footprint] = {}
+        self._held: dict[CurrentCommand, Footprint] = {}
+        self._waiting: dict[CurrentCommand, Footprint] = {}
         self._released = asyncio.Event()
 
-    async def acquire(self, turn: Turn, wanted: Footprint, seconds: float) -> None:
+    async def acquire(self, current: CurrentCommand, wanted: Footprint, seconds: float) -> None:
         """Waits until no other transaction holds what is wanted, and no older one waits for it.
 
         Raises:
@@ -28,45 +28,45 @@ class RowLocks:
         """
         try:
             async with asyncio.timeout(seconds):
-                while self._is_blocked(turn, wanted):
-                    self._waiting[turn] = wanted
-                    for holder in self._holders(turn, wanted):
-                        if holder.waiting and holder.number > turn.number:
+                while self._is_blocked(current, wanted):
+                    self._waiting[current] = wanted
+                    for holder in self._holders(current, wanted):
+                        if holder.waiting and holder.number > current.number:
                             holder.fail(deadlock())
                     self._released.clear()
                     await self._released.wait()
         except TimeoutError:
             raise lock_wait_timeout() from None
         finally:
-            if self._waiting.pop(turn, None) is not None:
+            if self._waiting.pop(current, None) is not None:
                 self._released.set()
-        self._held[turn] = wanted
+        self._held[current] = wanted
 
-    def _is_blocked(self, turn: Turn, wanted: Footprint) -> bool:
-        older = (want for other, want in self._waiting.items() if other.number < turn.number)
-        return bool(self._holders(turn, wanted)) or any(want.overlaps(wanted) for want in older)
+    def _is_blocked(self, current: CurrentCommand, wanted: Footprint) -> bool:
+        older = (want for other, want in self._waiting.items() if other.number < current.number)
+        return bool(self._holders(current, wanted)) or any(want.overlaps(wanted) for want in older)
 
-    def _holders(self, turn: Turn, wanted: Footprint) -> list[Turn]:
+    def _holders(self, current: CurrentCommand, wanted: Footprint) -> list[CurrentCommand]:
         return [
             holder
             for holder, held in self._held.items()
-            if holder is not turn and held.overlaps(wanted)
+            if holder is not current and held.overlaps(wanted)
         ]
 
-    def check(self, turn: Turn) -> None:
+    def check(self, current: CurrentCommand) -> None:
         """Checks a transaction before it waits for its turn.
 
         Raises:
             MySQLError: 1213 if an older one waits for what this one holds.
         """
-        held = self._held.get(turn)
+        held = self._held.get(current)
         if not self._order.kept or held is None:
             return
         for older, wanted in self._waiting.items():
-            if older.number < turn.number and held.overlaps(wanted):
+            if older.number < current.number and held.overlaps(wanted):
                 raise deadlock()
 
-    def release(self, turn: Turn) -> None:
+    def release(self, current: CurrentCommand) -> None:
         """A transaction was committed or rolled back: frees what it held."""
-        if self._held.pop(turn, None) is not None:
+        if self._held.pop(current, None) is not None:
             self._released.set()

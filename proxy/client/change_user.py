@@ -29,14 +29,14 @@ from routing.consistency.adjustment import SettingError
 from routing.consistency.decision import Outcome, Proof, Reason
 
 if TYPE_CHECKING:
-    from proxy.client.aftermath import Aftermath
-    from proxy.client.borrowing import Borrowing
+    from proxy.client.command_effects import CommandEffects
     from proxy.client.connection import ClientConnection
+    from proxy.client.connection_lease import ConnectionLease
+    from proxy.client.current_command import CurrentCommand
     from proxy.client.prepared import PreparedStatements
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.client.session_rules import SessionRules
-    from proxy.client.turn import Turn
     from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Lent, Opened
@@ -50,42 +50,42 @@ class UserChange:
     def __init__(
         self,
         shared: Shared,
-        turn: Turn,
+        current: CurrentCommand,
         client: ClientConnection,
         servers: Servers,
         state: Session,
         rules: SessionRules,
-        aftermath: Aftermath,
+        command_effects: CommandEffects,
         settings: PrimarySettings,
         prepared: PreparedStatements,
-        borrowing: Borrowing | None,
+        lease: ConnectionLease | None,
         account: Account,
     ) -> None:
         """What the session consists of.
 
         Args:
             shared: what sessions share.
-            turn: the command, which it serves.
+            current: the command, which it serves.
             client: the connection to its client.
             servers: its connections.
             state: what routing knows of it.
             rules: where its rules come from.
-            aftermath: takes over what a command changed.
+            command_effects: takes over what a command changed.
             settings: what the primary was told for consistency's sake.
             prepared: its prepared statements.
-            borrowing: it borrows its connections; None if they are its own.
+            lease: it borrows its connections; None if they are its own.
             account: its records go there.
         """
         self._shared = shared
-        self._turn = turn
+        self._current = current
         self._client = client
         self._servers = servers
         self._state = state
         self._rules = rules
-        self._aftermath = aftermath
+        self._command_effects = command_effects
         self._settings = settings
         self._prepared = prepared
-        self._borrowing = borrowing
+        self._lease = lease
         self._account = account
 
     async def run(self) -> bool | None:
@@ -127,7 +127,7 @@ class UserChange:
         The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
         """
         shared, before, capabilities = self._shared, self._servers.login, self._client.capabilities
-        command = ComChangeUser.parse(self._turn.command.packet[4:], capabilities)
+        command = ComChangeUser.parse(self._current.command.packet[4:], capabilities)
         channel.user = command.username
         nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
@@ -196,14 +196,14 @@ class UserChange:
         state.initial_rules = rules.initial(login.database or "")
         state.reset()
         self._settings.made(state.initial_rules.tracking)
-        self._aftermath.count_pins()
+        self._command_effects.count_pins()
         self._prepared.clear()
         servers.drop_replicas()
         servers.take_primary(opened)
-        if self._borrowing is not None:
-            self._borrowing.began()
-        trail = self._turn.trail
-        trail.reason = Reason.COMMAND
-        trail.proof = Proof.PRIMARY
-        self._account.enter(self._turn.command, trail, opened.connection.server, Outcome.OK)
-        self._turn.answer.stage = DONE
+        if self._lease is not None:
+            self._lease.began()
+        outcome = self._current.outcome
+        outcome.reason = Reason.COMMAND
+        outcome.proof = Proof.PRIMARY
+        self._account.enter(self._current.command, outcome, opened.connection.server, Outcome.OK)
+        self._current.answer.stage = DONE

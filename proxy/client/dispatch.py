@@ -8,11 +8,11 @@ from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
-from proxy.client import prelude, preparation
+from proxy.client import command_batch, session_setup
 from proxy.client.answer import DONE, HOLDING
-from proxy.client.asking import NOTHING, Asking
-from proxy.client.confirmation import beside_wait, columns
 from proxy.client.prepared import prepare_on
+from proxy.client.proof_check import beside_wait, columns
+from proxy.client.replica_checks import NOTHING, ReplicaChecks
 from proxy.server.exchange import PROBE
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
@@ -31,16 +31,16 @@ from routing.sql.statement import StatementClass
 if TYPE_CHECKING:
     import asyncio
 
-    from proxy.client.borrowing import Borrowing
+    from proxy.client.connection_lease import ConnectionLease
+    from proxy.client.current_command import CurrentCommand
     from proxy.client.long_command import LongCommand
+    from proxy.client.missing_trackers import MissingTrackers
     from proxy.client.own_answers import OwnAnswers
-    from proxy.client.pending import Pending
     from proxy.client.prepared import PreparedStatements
     from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.read_timers import ReadTimers
     from proxy.client.replica_snapshots import ReplicaSnapshots
     from proxy.client.servers import Servers
-    from proxy.client.turn import Turn
-    from proxy.client.untold import Untold
     from proxy.client.views import Views
     from proxy.server.connection import ServerConnection, Taker
     from proxy.server.exchange import Batch
@@ -62,17 +62,17 @@ class Dispatch:
     def __init__(
         self,
         shared: Shared,
-        turn: Turn,
+        current: CurrentCommand,
         read: Read,
-        pending: Pending,
+        read_timers: ReadTimers,
         state: Session,
         servers: Servers,
         prepared: PreparedStatements,
         settings: PrimarySettings,
         views: Views,
-        untold: Untold,
+        missing_trackers: MissingTrackers,
         snapshots: ReplicaSnapshots,
-        borrowing: Borrowing | None,
+        lease: ConnectionLease | None,
         long: LongCommand,
         own_answers: OwnAnswers,
         taker: Taker,
@@ -82,17 +82,17 @@ class Dispatch:
 
         Args:
             shared: what sessions share.
-            turn: the command that it serves.
+            current: the command that it serves.
             read: the machine of its reads.
-            pending: what a read waits for besides its answer.
+            read_timers: what a read waits for besides its answer.
             state: what routing knows of it.
             servers: its connections.
             prepared: its prepared statements.
             settings: what the primary was told for consistency's sake.
             views: what it knows of views.
-            untold: what trackers do not tell.
+            missing_trackers: what trackers do not tell.
             snapshots: those of its transactions on replicas, and of the primary.
-            borrowing: it borrows its connections; None if they are its own.
+            lease: it borrows its connections; None if they are its own.
             long: the command that comes in parts.
             own_answers: the answers to commands that may not be sent.
             taker: takes the answers to a plain session's reads.
@@ -102,17 +102,17 @@ class Dispatch:
         self._now = shared.now
         self._audits = shared.audits
         self._connect_timeout = shared.config.connect_timeout
-        self._turn = turn
+        self._current = current
         self._read = read
-        self._pending = pending
+        self._read_timers = read_timers
         self._state = state
         self._servers = servers
         self._prepared = prepared
         self._settings = settings
         self._views = views
-        self._untold = untold
+        self._missing_trackers = missing_trackers
         self._snapshots = snapshots
-        self._borrowing = borrowing
+        self._lease = lease
         self._long = long
         self._own_answers = own_answers
         self._taker = taker
@@ -123,12 +123,12 @@ class Dispatch:
 
     def to(self, decision: Decision) -> Step | None:
         """Write the command to the server that was decided on; the next step if it cannot go."""
-        trail = self._turn.trail
-        trail.decided(decision)
+        outcome = self._current.outcome
+        outcome.decided(decision)
         if (
             self._state.transaction.left_on_replica
             and decision.reason is not Reason.DIAGNOSTIC
-            and self._turn.command.code not in KEEPING_CONDITIONS
+            and self._current.command.code not in KEEPING_CONDITIONS
         ):
             self._servers.end_transactions()
         if decision.server is not self._topology.primary:
@@ -142,7 +142,7 @@ class Dispatch:
 
     def _to_one_replica(self, decision: Decision) -> Step | None:
         """Write it over a connection that fits, if there is one."""
-        command, trail = self._turn.command, self._turn.trail
+        command, outcome = self._current.command, self._current.outcome
         servers, state = self._servers, self._state
         reason = decision.reason
         replica = servers.replica(decision.server)
@@ -151,8 +151,8 @@ class Dispatch:
             asked = diagnostics.asked_by(command)
             if replica.area is not state.diagnostics.target(asked):
                 replica = None  # what it asks about was on a connection that is gone
-        if inside and trail.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
-            trail.reason = Reason.WAIT_TIMEOUT  # like its first read
+        if inside and outcome.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
+            outcome.reason = Reason.WAIT_TIMEOUT  # like its first read
         transaction = state.transaction
         if inside or (reason is Reason.DIAGNOSTIC and transaction.reads_on_replica):
             if replica is not None and replica.mirror.transaction_reads is not transaction.snapshot:
@@ -164,7 +164,7 @@ class Dispatch:
         if not inside and replica.is_late:
             # It is still draining a late answer.
             return self._read.unfit(Reason.REPLICA_BEHIND, self._now())
-        if command.prepared is not None and not prelude.replica_can_know(
+        if command.prepared is not None and not command_batch.replica_can_know(
             replica.mirror, command, state
         ):
             return self._read.unfit(Reason.PREPARED, self._now())
@@ -174,11 +174,11 @@ class Dispatch:
     def to_primary(self, primary: ServerConnection) -> None:
         """Write it to the primary, or say why not; questions that it must wait for go first."""
         servers, state, long = self._servers, self._state, self._long
-        command, trail = self._turn.command, self._turn.trail
+        command, outcome = self._current.command, self._current.outcome
         if self._topology.rivals and self._withheld():
             return
         mirror, attributes = primary.mirror, primary.query_attributes
-        if command.prepared is not None and not prelude.can_know(mirror, command, state):
+        if command.prepared is not None and not command_batch.can_know(mirror, command, state):
             self._own_answers.refuse(
                 ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
                 "Unknown prepared statement handler: sql_mode or character set have changed since"
@@ -186,7 +186,7 @@ class Dispatch:
                 Reason.PREPARED,
             )
             return
-        if self._borrowing is not None and self._borrowing.asks_id(command):
+        if self._lease is not None and self._lease.asks_id(command):
             self._own_answers.refuse(
                 ServerErrorCode.ER_NOT_SUPPORTED_YET,
                 "Tidegate: the session has another connection now (connection-sharing), and the"
@@ -194,42 +194,42 @@ class Dispatch:
                 " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
             )
             return
-        self._turn.answer.stage = HOLDING
+        self._current.answer.stage = HOLDING
         servers.activate(primary)
         budget = command.rules.wait_budget
         if self._asks_replica(primary):
             if not command.packet:
                 long.hold()
             return  # its answer goes on
-        settles = not self._read.is_settled and prelude.older_than_seen(
+        settles = not self._read.is_settled and command_batch.older_than_seen(
             command, state, self._topology, self._now()
         )
         if settles and self._is_lost(primary, command):
             settles = False  # it would be told of the WAIT
-            trail.unsettled = True
-        if settles and prelude.can_wait(command):
+            outcome.unsettled = True
+        if settles and command_batch.can_wait(command):
             if not command.packet:
                 long.hold()
             self.save_found_rows(primary)
-            primary.send(preparation.settle(budget, attributes))
+            primary.send(session_setup.settle(budget, attributes))
             return  # what is decided then goes on
         transaction = state.transaction
         if transaction.snapshot is not None:
             self.save_found_rows(primary)
-            if self._snapshots.asks(primary, command, trail):
+            if self._snapshots.asks(primary, command, outcome):
                 if not command.packet:
                     long.hold()
                 return  # what it shows, when it is told, goes on
-        batch = self._untold.before(command)
-        batch += self._settings.in_front(primary, command, trail)
+        batch = self._missing_trackers.before(command)
+        batch += self._settings.in_front(primary, command, outcome)
         batch += self._views.in_front(primary, command)
         statement = command.statement
         if statement is not None and statement.assignments:
-            batch += prelude.prepare_before(mirror, command, state, self._prepared)
+            batch += command_batch.prepare_before(mirror, command, state, self._prepared)
         if settles:
-            batch += preparation.settle(budget, attributes)
+            batch += session_setup.settle(budget, attributes)
         if transaction.reads is not None:
-            batch += self._snapshots.in_front(primary, command, trail)
+            batch += self._snapshots.in_front(primary, command, outcome)
         # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
         # not in a transaction, where reads stay here anyway: the probe would take its trackers.
         if (
@@ -239,21 +239,21 @@ class Dispatch:
             and not transaction.status & IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
         ):
-            batch += ((PROBE, preparation.statement_packet(PROBE_SQL, attributes)),)
-        behind = self._untold.along(command, trail) if primary.silent else ()
+            batch += ((PROBE, session_setup.statement_packet(PROBE_SQL, attributes)),)
+        behind = self._missing_trackers.along(command, outcome) if primary.silent else ()
         if command.code is Code.COM_RESET_CONNECTION:
-            behind += preparation.ask_defaults(attributes)
+            behind += session_setup.ask_defaults(attributes)
         if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(
             exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
         ):
-            batch = prelude.ask_found_rows(attributes) + batch
+            batch = command_batch.ask_found_rows(attributes) + batch
         wanted = diagnostics.wanted_by(command)
         by = self._imitation(primary, command, wanted, batch)
-        batch += prelude.imitated(by, attributes)
+        batch += command_batch.imitated(by, attributes)
         self.send(primary, batch, behind)
         if wanted:
             state.diagnostics.brought(primary.area, wanted, by)
-        if not command.packet and prelude.knows(mirror, command):
+        if not command.packet and command_batch.knows(mirror, command):
             self.pass_parts(primary)
 
     def _is_lost(self, primary: ServerConnection, command: Command) -> bool:
@@ -285,14 +285,14 @@ class Dispatch:
         area = session.found_at
         if area is None or area is primary.area or session.found_rows != NOT_KNOWN:
             return False
-        if not diagnostics.asked_by(self._turn.command) & FOUND_ROWS:
+        if not diagnostics.asked_by(self._current.command) & FOUND_ROWS:
             return False
         replica = self._servers.replica(area.server)
         if replica is None or replica.area is not area or replica.busy or replica.lost:
             return False
         if not session.is_at(area, FOUND_ROWS):
             return False
-        replica.send(prelude.ask_found_rows(replica.query_attributes))
+        replica.send(command_batch.ask_found_rows(replica.query_attributes))
         self._asked = replica
         self._in_time = self._call_later(self._connect_timeout, self.go_on)
         return True
@@ -307,7 +307,7 @@ class Dispatch:
         self._state.diagnostics.forget()  # unless it was told
         self.leave()
         primary = self._servers.primary
-        if primary is not None and not primary.lost and self._turn.answer.stage == HOLDING:
+        if primary is not None and not primary.lost and self._current.answer.stage == HOLDING:
             self.to_primary(primary)
 
     def leave(self) -> None:
@@ -319,18 +319,18 @@ class Dispatch:
 
     def save_found_rows(self, primary: ServerConnection) -> None:
         """Ask for FOUND_ROWS(), if a statement of the proxy's own would change it."""
-        command = self._turn.command
+        command = self._current.command
         if diagnostics.is_lost(self._state.diagnostics, primary.area, command):
-            primary.send(prelude.ask_found_rows(primary.query_attributes))
+            primary.send(command_batch.ask_found_rows(primary.query_attributes))
 
     def _withheld(self) -> bool:
         """Refuse what may write while it is not clear who the primary is, as if it were read only.
 
         A refused COMMIT must be rolled back; so the session ends here.
         """
-        command = self._turn.command
+        command = self._current.command
         inside = self._state.transaction.is_open
-        if not prelude.may_be_withheld(command, self._turn.trail, inside=inside):
+        if not command_batch.may_be_withheld(command, self._current.outcome, inside=inside):
             return False
         names = " and ".join(server.name for server in self._topology.rivals)
         message = (
@@ -347,15 +347,15 @@ class Dispatch:
         return True
 
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
-        read, turn, state = self._read, self._turn, self._state
-        command, trail = turn.command, turn.trail
-        turn.answer.stage = HOLDING
+        read, current, state = self._read, self._current, self._state
+        command, outcome = current.command, current.outcome
+        current.answer.stage = HOLDING
         self._servers.activate(replica)
-        trail.sent_at = read.sent_at
+        outcome.sent_at = read.sent_at
         audits = (
             self._audits.on
             and decision.proof is not _UNPROVED
-            and bool(trail.required)
+            and bool(outcome.required)
             and not read.bound
             and self._audits.due()
         )
@@ -375,9 +375,9 @@ class Dispatch:
         )
         asking = NOTHING
         if waits or question or audits:
-            audited = trail.required if audits else None
-            asking = Asking(gtids if waits else None, budget, question, audited)
-        batch = prelude.before_read(
+            audited = outcome.required if audits else None
+            asking = ReplicaChecks(gtids if waits else None, budget, question, audited)
+        batch = command_batch.before_read(
             mirror,
             asking,
             command,
@@ -392,36 +392,36 @@ class Dispatch:
             replica.hide_read_only(hide=reads is not None and reads.may_write)
         if decision.reason is Reason.DIAGNOSTIC:
             by = self._imitation(replica, command, diagnostics.asked_by(command), batch)
-            batch += prelude.imitated(by, replica.query_attributes)
+            batch += command_batch.imitated(by, replica.query_attributes)
         if snapshot is not None:
             if takes:
                 self._takes_snapshot(decision)
             if command.is_read:
-                trail.snapshot_us = snapshot.asked_us
+                outcome.snapshot_us = snapshot.asked_us
         if waits and gtids is not None:
             # The replica is not relied on to end it.
-            trail.dispatched_us = utc_us()
+            outcome.dispatched_us = utc_us()
             limit = budget + self._connect_timeout
-            self._pending.begin_wait(replica.server, gtids, self._now(), limit)
+            self._read_timers.begin_wait(replica.server, gtids, self._now(), limit)
         self.send(replica, batch)
         if state.plain:
             replica.give_to(self._taker)
 
     def _takes_snapshot(self, decision: Decision) -> None:
         """The command takes the transaction's snapshot, on the replica that was decided on."""
-        command = self._turn.command
+        command = self._current.command
         self._state.transaction.snapshot_taken(
             decision.server,
             decision.proof_set or EMPTY,
             command.rules,
-            self._turn.trail.required,
+            self._current.outcome.required,
             command.arrived_us,
             stale=decision.reason is Reason.WAIT_TIMEOUT,
         )
 
     def to_holder(self, holder: ServerConnection, reason: Reason) -> Step | None:
         """Write it to the server that has state which no other server has; returns as `to` does."""
-        rules = self._turn.command.rules
+        rules = self._current.command.rules
         if holder is self._servers.primary:
             decision = on_primary(self._topology, reason)
             self._read.bind(decision, rules, self._now())
@@ -434,20 +434,20 @@ class Dispatch:
             return None
         decision = Decision(holder.server, reason, Proof.NONE)
         self._read.bind(decision, rules, self._now())
-        self._turn.trail.decided(decision)
-        self._turn.answer.stage = HOLDING
+        self._current.outcome.decided(decision)
+        self._current.answer.stage = HOLDING
         self._servers.activate(holder)
         self.send(holder)
         return None
 
     def reset_is_done(self) -> bool:
         """Answer COM_STMT_RESET for a replica that is gone: all that it would drop is gone, too."""
-        command = self._turn.command
+        command = self._current.command
         if command.code is not Code.COM_STMT_RESET or command.prepared is None:
             return False
         self._prepared.close_cursor(command.prepared)
         self._servers.active = None
-        self._turn.answer.stage = DONE
+        self._current.answer.stage = DONE
         self._state.diagnostics.affects_none()
         self._own_answers.ok()
         return True
@@ -460,7 +460,7 @@ class Dispatch:
             front: what goes in front of it.
             behind: what goes right behind it.
         """
-        command, mirror = self._turn.command, connection.mirror
+        command, mirror = self._current.command, connection.mirror
         prepared = command.prepared
         handle = None if prepared is None else mirror.statements.get(prepared.number)
         if prepared is not None and handle is None:
@@ -473,8 +473,8 @@ class Dispatch:
             data = connection.register(front + prepare_on(mirror, prepared, schema))
         else:
             data = connection.register(front) if front else b""
-            connection.expect(prelude.expected(command))
-            data += prelude.own_packet(command, handle, self._query_attributes)
+            connection.expect(command_batch.expected(command))
+            data += command_batch.own_packet(command, handle, self._query_attributes)
         if behind:
             data += connection.register(behind)
         if data:
@@ -482,7 +482,7 @@ class Dispatch:
 
     def pass_parts(self, connection: ServerConnection) -> None:
         """Let the parts of a long command go to the server, which knows what they belong to."""
-        prepared = self._turn.command.prepared
+        prepared = self._current.command.prepared
         if prepared is None:
             self._long.give(connection.write)
             return

@@ -48,7 +48,7 @@ from routing.session.session import Session
 if TYPE_CHECKING:
     from proxy.address import Address
     from proxy.server.greeting import Greeted
-    from proxy.server.kept import Kept
+    from proxy.server.idle_connection import IdleConnection
     from proxy.server.opened import Lent, Opened
     from proxy.shared import Shared
 
@@ -177,7 +177,7 @@ class Welcome:
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         self._session_id = self._connection_id = shared.sessions.next_id()
-        self._greeted: Greeted | Kept | None = None
+        self._greeted: Greeted | IdleConnection | None = None
         self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
         self._offered = _OFFERED & shared.offer.capabilities
         if shared.materials.client_ssl is not None:

@@ -12,7 +12,7 @@ from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
-from proxy.server.kept import Kept
+from proxy.server.idle_connection import IdleConnection
 from proxy.server.opened import Lent, Opened
 from proxy.server.relogin import change_user
 from proxy.server.settings import Settings
@@ -50,7 +50,7 @@ async def open_primary(
     login: Login,
     authentication: Authentication,
     tracking: str,
-    greeted: Greeted | Kept | None = None,
+    greeted: Greeted | IdleConnection | None = None,
     current: ServerConnection | None = None,
 ) -> LoggedIn | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
@@ -120,11 +120,11 @@ async def _lend(
     primary: Server,
     login: Login,
     tracking: str,
-    greeted: Greeted | Kept | None,
+    greeted: Greeted | IdleConnection | None,
     slot: Slot,
 ) -> Lent | None:
     """A connection on which the primary accepted the same login a moment ago."""
-    met = greeted if isinstance(greeted, Kept) else None
+    met = greeted if isinstance(greeted, IdleConnection) else None
     if met is not None:
         await shared.logins.cleaned(met)
     if (greeted is not None and met is None) or not shared.terms.has_begun():

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from proxy.client.connection import ClientConnection
+    from proxy.client.current_command import CurrentCommand
     from proxy.client.long_command import LongCommand
     from proxy.client.servers import Servers
-    from proxy.client.turn import Turn
     from proxy.observe.ledger import Account
     from proxy.observe.metrics import Metrics
     from routing.request.read import Read
@@ -29,7 +29,7 @@ class OwnAnswers:
 
     def __init__(
         self,
-        turn: Turn,
+        current: CurrentCommand,
         read: Read,
         client: ClientConnection,
         servers: Servers,
@@ -41,7 +41,7 @@ class OwnAnswers:
         """What the session consists of.
 
         Args:
-            turn: the command that it serves.
+            current: the command that it serves.
             read: the machine of its reads.
             client: the connection to its client.
             servers: its connections to servers.
@@ -50,7 +50,7 @@ class OwnAnswers:
             account: its records go there.
             metrics: count errors.
         """
-        self._turn = turn
+        self._current = current
         self._read = read
         self._client = client
         self._servers = servers
@@ -69,11 +69,11 @@ class OwnAnswers:
 
     def refuse(self, code: ServerErrorCode, message: str, reason: Reason = Reason.COMMAND) -> None:
         """Answer with an error; the session goes on."""
-        turn = self._turn
-        command = turn.command
+        current = self._current
+        command = current.command
         self._metrics.error("proxy", code.code)
         self._enter(reason, Outcome.ERROR, code.code)
-        turn.answer.stage = DONE
+        current.answer.stage = DONE
         self._servers.active = None
         self._read.ended()
         self._state.diagnostics.proxy_answered(-1)
@@ -84,7 +84,7 @@ class OwnAnswers:
 
     def refuse_whole(self, step: Refuse) -> None:
         """The same; a command that comes in parts is refused once all of it has come."""
-        if self._turn.command.packet:
+        if self._current.command.packet:
             self.refuse(step.code, step.message, step.reason)
         else:
             self._long.discard(lambda: self.refuse(step.code, step.message, step.reason))
@@ -92,13 +92,13 @@ class OwnAnswers:
     def end(self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST) -> None:
         """End the client's connection with an error."""
         self._metrics.error("proxy", code.code)
-        self._turn.answer.stage = DONE
+        self._current.answer.stage = DONE
         self._read.ended()
         self._client.fail(code, message)
 
     def end_lost(self, cause: str) -> None:
         """The primary's connection is gone: end the client's as a dead server would."""
-        if self._turn.answer.started:
+        if self._current.answer.started:
             self._client.close()
         else:
             self.end(f"Lost connection to MySQL server during query ({cause})")
@@ -108,12 +108,12 @@ class OwnAnswers:
 
         `waits`: it waits for the answer to a command.
         """
-        turn = self._turn
+        current = self._current
         self._metrics.error("server", error.code)
         if waits:
-            turn.trail.proof = Proof.NONE
-            self._account.enter(turn.command, turn.trail, None, Outcome.ERROR, error.code)
-        turn.answer.stage = DONE
+            current.outcome.proof = Proof.NONE
+            self._account.enter(current.command, current.outcome, None, Outcome.ERROR, error.code)
+        current.answer.stage = DONE
         self._read.ended()
         self._client.send_error(error, 1 if waits else 0)
         self._client.close()
@@ -128,8 +128,8 @@ class OwnAnswers:
         self._client.write(data)
         self._client.ready()
 
-    def _enter(self, reason: Reason, outcome: Outcome, code: int = 0) -> None:
-        trail = self._turn.trail
-        trail.reason = reason
-        trail.proof = Proof.NONE
-        self._account.enter(self._turn.command, trail, None, outcome, code)
+    def _enter(self, reason: Reason, result: Outcome, code: int = 0) -> None:
+        outcome = self._current.outcome
+        outcome.reason = reason
+        outcome.proof = Proof.NONE
+        self._account.enter(self._current.command, outcome, None, result, code)

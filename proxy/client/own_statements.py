@@ -12,22 +12,22 @@ from proxy.observe.show import LastAnswer, Shown
 from routing.consistency.adjustment import SettingError, read_setting
 from routing.consistency.causal_token import TokenError
 from routing.consistency.decision import Reason
-from routing.sql.own_statement import SelectOwn, SetOwn, ShowOwn, WrongOwn
+from routing.sql.tidegate_statement import SelectOwn, SetOwn, ShowOwn, WrongOwn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from protocol.gtid import GtidSet
-    from proxy.client.aftermath import Aftermath
-    from proxy.client.commands.desk import Desk
+    from proxy.client.command_effects import CommandEffects
+    from proxy.client.commands.command_context import CommandContext
     from proxy.client.own_answers import OwnAnswers
     from proxy.shared import Shared
     from routing.consistency.adjustment import Adjustment
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
-    from routing.request.trail import Trail
-    from routing.sql.own_statement import OwnAssignment, OwnStatement, ShowVariables
+    from routing.request.outcome import CommandOutcome
+    from routing.sql.tidegate_statement import OwnAssignment, OwnStatement, ShowVariables
 
     Table = tuple[Sequence[str], Sequence[Sequence[str | None]]]
     """Names of columns, and rows."""
@@ -53,8 +53,8 @@ class OwnStatements:
     def __init__(
         self,
         shared: Shared,
-        desk: Desk,
-        aftermath: Aftermath,
+        context: CommandContext,
+        command_effects: CommandEffects,
         own_answers: OwnAnswers,
         session_id: int,
         connection_id: int,
@@ -63,24 +63,24 @@ class OwnStatements:
 
         Args:
             shared: what sessions share.
-            desk: the session's.
-            aftermath: knows what follows from other rules.
+            context: the session's.
+            command_effects: knows what follows from other rules.
             own_answers: what its client is told.
             session_id: names the session in logs.
             connection_id: what its client was given for one.
         """
         self._shared = shared
-        self._desk = desk
-        self._aftermath = aftermath
+        self._context = context
+        self._command_effects = command_effects
         self._own_answers = own_answers
         self._session_id = session_id
         self._connection_id = connection_id
         self._last_answer: LastAnswer | None = None
 
-    def follows(self, command: Command, trail: Trail) -> None:
+    def follows(self, command: Command, outcome: CommandOutcome) -> None:
         """The next statement follows this command, and may ask about it."""
-        if trail.reason is not None and trail.reason is not Reason.PROXY:
-            self._last_answer = LastAnswer.of(command, trail)
+        if outcome.reason is not None and outcome.reason is not Reason.PROXY:
+            self._last_answer = LastAnswer.of(command, outcome)
 
     def asks_primary(self, command: Command) -> bool:
         """Whether only the primary can say what the bearer of its token must see."""
@@ -88,7 +88,7 @@ class OwnStatements:
         if not isinstance(asked, SelectOwn) or all(name != "token" for name, _ in asked.columns):
             return False
         return token.needs_probe(
-            self._scope, self._desk.state.rules.level, self._shared.topology.term
+            self._scope, self._context.state.rules.level, self._shared.topology.term
         )
 
     def obey(self, command: Command, probed: GtidSet | None) -> None:
@@ -104,7 +104,7 @@ class OwnStatements:
             code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
             self._own_answers.refuse(code, f"Tidegate: {error}", Reason.PROXY)
             return
-        self._desk.state.diagnostics.proxy_answered(0 if table is None else -1)
+        self._context.state.diagnostics.proxy_answered(0 if table is None else -1)
         if table is None:
             self._own_answers.ok()
         else:
@@ -132,27 +132,27 @@ class OwnStatements:
     @property
     def _scope(self) -> ScopeState:
         """The scope of the session's reads."""
-        state, shared = self._desk.state, self._shared
+        state, shared = self._context.state, self._shared
         return state.reading(state.rules, shared.topology.term, shared.now())
 
     def _assign(self, asked: SetOwn) -> None:
         """Apply settings and tokens: all, or none."""
-        desk, shared = self._desk, self._shared
-        chosen = desk.rules.chosen
+        context, shared = self._context, self._shared
+        chosen = context.rules.chosen
         tokens: list[str] = []
         for assignment in asked.assignments:
             if assignment.name == "token":
                 tokens.append(assignment.value or "")
             else:
                 chosen = _chosen(chosen, assignment)
-        verified = [token.verified(text, desk.config) for text in tokens]
-        if chosen != desk.rules.chosen:
-            self._aftermath.adjust(chosen)
+        verified = [token.verified(text, context.config) for text in tokens]
+        if chosen != context.rules.chosen:
+            self._command_effects.adjust(chosen)
         for gtids in verified:
-            token.take(gtids, desk.state, self._scope, shared.topology.primary, shared.now())
+            token.take(gtids, context.state, self._scope, shared.topology.primary, shared.now())
 
     def _selected(self, asked: SelectOwn, probed: GtidSet | None) -> Table:
-        state, config = self._desk.state, self._desk.config
+        state, config = self._context.state, self._context.config
         rules = state.rules
         row = [
             token.signed(self._scope, rules.level, probed, config)
@@ -165,7 +165,7 @@ class OwnStatements:
     def _shown(self, asked: ShowOwn | ShowVariables) -> Table:
         if isinstance(asked, ShowOwn):
             return show.topic(self._session(), asked.topic)
-        rules = self._desk.state.rules
+        rules = self._context.state.rules
         names = [name for name in asked.names if name in _VALUES]
         return ("Variable_name", "Value"), [
             (f"tidegate_{name}", _VALUES[name](rules)) for name in names
@@ -173,17 +173,17 @@ class OwnStatements:
 
     def _session(self) -> Shown:
         """What SHOW TIDEGATE shows of it."""
-        desk, shared = self._desk, self._shared
+        context, shared = self._context, self._shared
         return Shown(
             session_id=self._session_id,
             connection_id=self._connection_id,
-            state=desk.state,
+            state=context.state,
             topology=shared.topology,
             now=shared.now(),
             last_answer=self._last_answer,
-            views=desk.views.text,
-            prepared=len(desk.prepared),
-            cursors=desk.prepared.cursors,
+            views=context.views.text,
+            prepared=len(context.prepared),
+            cursors=context.prepared.cursors,
         )
 
 

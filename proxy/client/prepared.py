@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Command as Code
 from protocol.packet import frame
 from protocol.statement_execution import statement_id
-from proxy.client import preparation
+from proxy.client import session_setup
 from proxy.server.exchange import STATEMENT
 
 if TYPE_CHECKING:
@@ -152,11 +152,11 @@ def prepare_on(mirror: Mirror, prepared: PreparedStatement, schema: str) -> Batc
     """
     batch: Batch = ()
     if prepared.schema and mirror.schema != prepared.schema:
-        batch = preparation.choose_schema(mirror, prepared.schema)
+        batch = session_setup.choose_schema(mirror, prepared.schema)
     mirror.preparing.append(prepared.number)
     batch += ((STATEMENT, frame(b"\x16" + prepared.sql, 0)),)
     if schema and mirror.schema != schema:
-        batch += preparation.choose_schema(mirror, schema)
+        batch += session_setup.choose_schema(mirror, schema)
     return batch
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.client.preparation import statement_packet
+from proxy.client.session_setup import statement_packet
 from proxy.server.exchange import IMITATE_SETTING, RESTORE
 from proxy.server.settings import primary_settings
-from routing.request import effects, traits
+from routing.request import command_properties, effects
 from routing.session.variables import is_wide
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.exchange import Batch
     from routing.request.command import Command
-    from routing.request.trail import Trail
+    from routing.request.outcome import CommandOutcome
     from routing.session.session import Session
 
 
@@ -64,20 +64,26 @@ class PrimarySettings:
         self.undone = False
         self.untracked = tracking != self._state.trackers.gtids
 
-    def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> Batch:
+    def in_front(
+        self, primary: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> Batch:
         """What must be set in front of a command."""
         state = self._state
         statement = command.statement
         shows = statement is not None and statement.shows_tracking
-        doubtful = trail.may_write and state.commits.wants_tracking(statement)
+        doubtful = outcome.may_write and state.commits.wants_tracking(statement)
         lacking = self.undone or ((self.untracked or doubtful) and not state.transaction.is_open)
-        if not (shows or lacking) or traits.may_ask_previous(command):
+        if not (shows or lacking) or command_properties.may_ask_previous(command):
             return ()
-        if state.is_recorded and not shows and not (self.undone and traits.may_set(command)):
+        if (
+            state.is_recorded
+            and not shows
+            and not (self.undone and command_properties.may_set(command))
+        ):
             return ()  # the client would find it among its own statements
         if state.suspect:
             # Trackers of an earlier failure would come with the answer to this SET.
-            effects.mistrust(command, state)
+            effects.pin_unknown(command, state)
         # Inside a transaction GTID tracking stays as it is, and the proxy's value shows.
         changes = not state.transaction.is_open
         if shows:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import TEXT_ONE, TEXT_ZERO
 from protocol.response import ErrPacket
-from proxy.client.confirmation import UNANSWERED, parsed
+from proxy.client.proof_check import UNANSWERED, parsed
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.confirmation import Said
+    from proxy.client.proof_check import Said
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
-    from routing.request.judgement import WaitResult
-    from routing.request.trail import Trail
+    from routing.request.outcome import CommandOutcome
+    from routing.request.wait_results import WaitResult
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def _said(connection: ServerConnection, values: bytes, metrics: Metrics, *, conf
     return said
 
 
-def audited(connection: ServerConnection, trail: Trail, metrics: Metrics) -> bool | None:
+def audited(connection: ServerConnection, outcome: CommandOutcome, metrics: Metrics) -> bool | None:
     """Whether a replica has what a read must see; None if it does not say."""
     stream = connection.stream
     has: bool | None = None
@@ -104,12 +104,12 @@ def audited(connection: ServerConnection, trail: Trail, metrics: Metrics) -> boo
         # The proxy took the replica for newer than it is: this must never happen.
         metrics.audited("stale")
         metrics.stale_proven()
-        required = "" if trail.required is None else trail.required.text
+        required = "" if outcome.required is None else outcome.required.text
         _log.error(
             "replica %s does not have what it was taken to have (%s): %s; the read goes to the"
             " primary",
             connection.server.name,
-            trail.proof,
+            outcome.proof,
             required[:1000],
         )
     else:

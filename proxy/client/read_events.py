@@ -20,9 +20,9 @@ from routing.request.step import Pass, Send
 if TYPE_CHECKING:
     from typing import Literal
 
-    from proxy.client.pending import Pending
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.read_timers import ReadTimers
     from proxy.client.servers import Servers
-    from proxy.client.turn import Turn
     from proxy.server.connection import ServerConnection
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.shared import Shared
@@ -42,9 +42,9 @@ class ReadEvents:
     def __init__(
         self,
         shared: Shared,
-        turn: Turn,
+        current: CurrentCommand,
         read: Read,
-        pending: Pending,
+        read_timers: ReadTimers,
         servers: Servers,
         state: Session,
     ) -> None:
@@ -52,31 +52,31 @@ class ReadEvents:
 
         Args:
             shared: what sessions share.
-            turn: the command that it serves.
+            current: the command that it serves.
             read: the machine.
-            pending: what the read waits for besides its answer.
+            read_timers: what the read waits for besides its answer.
             servers: the session's connections.
             state: what routing knows of it.
         """
         self._shared = shared
         self._now = shared.now
         self._metrics = shared.metrics
-        self._turn = turn
+        self._current = current
         self._read = read
-        self._pending = pending
+        self._read_timers = read_timers
         self._servers = servers
         self._state = state
 
     def count(self, note: Note) -> None:
         """Count and log what an event brought."""
-        metrics, ledger, trail = self._metrics, self._shared.ledger, self._turn.trail
+        metrics, ledger, outcome = self._metrics, self._shared.ledger, self._current.outcome
         if note.left is not None and note.why is not None:
             said = f"{note.left.name}:{note.why.value}"
-            trail.fallbacks += f",{said}" if trail.fallbacks else said
+            outcome.fallbacks += f",{said}" if outcome.fallbacks else said
             metrics.fallback(note.left.name, note.why.value)
             if note.proved is not None:
-                sent_us = trail.dispatched_us
-                ledger.proved(note.left, "waited", note.proved, sent_us, sent_us + trail.wait_us)
+                sent_us = outcome.dispatched_us
+                ledger.proved(note.left, "waited", note.proved, sent_us, sent_us + outcome.wait_us)
         if note.crowded is not None:
             metrics.crowded(note.crowded)
         if note.stale:
@@ -91,18 +91,18 @@ class ReadEvents:
     @property
     def awaited(self) -> bool:
         """Whether the read waits for anything but its answer."""
-        return self._pending.timed or self._read.stage == ASKING
+        return self._read_timers.timed or self._read.stage == ASKING
 
     def probed(self, answer: ProbeAnswer | None) -> Step:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
-        self._turn.trail.dispatched_us = utc_us()
+        self._current.outcome.dispatched_us = utc_us()
         executed = None if answer is None else answer.executed
         owned = EMPTY if answer is None else answer.owned
         return self._read.probe_answered(executed, owned, self._now())
 
     def released(self, follower: Follower) -> Step:
         """The WAIT that was joined has ended, well or not."""
-        if self._pending.joined:
+        if self._read_timers.joined:
             self._leave_joined("shared", follower)
         return self._read.released(self._now())
 
@@ -114,15 +114,15 @@ class ReadEvents:
     def _leave_joined(self, result: Joined, follower: Follower) -> None:
         """Rely on the joined WAIT no more."""
         read = self._read
-        self._pending.leave(follower)
+        self._read_timers.leave(follower)
         waited_us = round((self._now() - read.joined_at) * 1e6)
-        self._turn.trail.wait_us += waited_us
+        self._current.outcome.wait_us += waited_us
         if read.decision is not None:
             self._metrics.wait(read.decision.server.name, result, waited_us)
 
     def turn_came(self) -> Step:
         """The delay is over."""
-        self._pending.in_time()
+        self._read_timers.in_time()
         return self._read.turn_came(self._now())
 
     # Servers answer questions in front of it
@@ -137,9 +137,9 @@ class ReadEvents:
 
     def waited(self, replica: ServerConnection) -> Step:
         """The WAIT in front of the statement was answered."""
-        read, trail = self._read, self._turn.trail
-        trail.wait_us = waited_us = self._since_dispatch()
-        self._pending.in_time()
+        read, outcome = self._read, self._current.outcome
+        outcome.wait_us = waited_us = self._since_dispatch()
+        self._read_timers.in_time()
         confirm = read.decision is not None and read.decision.confirm
         result, said = questions.waited(
             replica, waited_us, self._metrics, confirm=confirm, order=read.asks_order
@@ -149,8 +149,8 @@ class ReadEvents:
             *(waited_us / 1e6, self._now()),
         )
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
-            trail.reason = Reason.WAIT_TIMEOUT
-            trail.proof = Proof.NONE
+            outcome.reason = Reason.WAIT_TIMEOUT
+            outcome.proof = Proof.NONE
             snapshot = self._state.transaction.snapshot
             if snapshot is not None and snapshot is replica.mirror.transaction_reads:
                 snapshot.stale = True
@@ -165,16 +165,16 @@ class ReadEvents:
 
     def audited(self, replica: ServerConnection) -> Step | None:
         """The replica was asked whether it has what the read that follows must see."""
-        if self._turn.trail.proof is Proof.NONE:
+        if self._current.outcome.proof is Proof.NONE:
             return None  # the answer is given openly as stale
-        has = questions.audited(replica, self._turn.trail, self._metrics)
+        has = questions.audited(replica, self._current.outcome, self._metrics)
         step = self._read.audit_answered(has, replica.epoch, self._now())
         return self._judged(replica, step)
 
     def _judged(self, replica: ServerConnection, step: Step) -> Step:
         """A replica's answer to one of the proxy's questions was judged."""
         if isinstance(step, Pass):
-            self._pending.end_wait()
+            self._read_timers.end_wait()
         else:
             self.leave(replica)
         return step
@@ -185,22 +185,22 @@ class ReadEvents:
         A statement that may write follows it on the wire, and runs in any case. Any other waits for
         what is decided here.
         """
-        trail, servers = self._turn.trail, self._servers
+        outcome, servers = self._current.outcome, self._servers
         shows = questions.shows_all(primary.stream)
         if primary.owes_answer:
             if shows:
                 self._state.own_scope.settled(primary.server, primary.epoch)
             else:
-                trail.unsettled = True
+                outcome.unsettled = True
             return None
         now_us = utc_us()
-        trail.wait_us += now_us - trail.dispatched_us
-        trail.dispatched_us = now_us
+        outcome.wait_us += now_us - outcome.dispatched_us
+        outcome.dispatched_us = now_us
         # A long command cannot be run again: nobody has all of it.
-        idle = servers.idle if self._turn.command.packet else []
+        idle = servers.idle if self._current.command.packet else []
         step = self._read.settled(shows, primary.epoch, idle, self._now())
         if not isinstance(step, Send) or step.decision.server is not primary.server:
-            trail.observed = EMPTY  # the primary's, which does not answer
+            outcome.observed = EMPTY  # the primary's, which does not answer
             servers.active = None
         return step
 
@@ -214,11 +214,11 @@ class ReadEvents:
             shared.sessions.stopped_naming(server)
         self._state.probed(executed, answer.owned)
         server.proved(executed, primary.epoch)
-        asked_us, answered_us = self._turn.trail.dispatched_us, utc_us()
+        asked_us, answered_us = self._current.outcome.dispatched_us, utc_us()
         shared.ledger.proved(server, "probed", executed, asked_us, answered_us)
 
     def _since_dispatch(self) -> int:
-        return utc_us() - self._turn.trail.dispatched_us
+        return utc_us() - self._current.outcome.dispatched_us
 
     # It goes elsewhere
 
@@ -237,13 +237,13 @@ class ReadEvents:
 
         The answer itself may still come, and is drained; until then the replica is not asked.
         """
-        transaction, trail = self._state.transaction, self._turn.trail
-        self._pending.end_wait()
+        transaction, outcome = self._state.transaction, self._current.outcome
+        self._read_timers.end_wait()
         replica.drained = 0
-        decision = trail.decision
+        decision = outcome.decision
         inside = decision is not None and decision.reason is Reason.TRANSACTION
         if transaction.withdrawn(replica.mirror.transaction_reads, inside=inside):
             self._servers.end_transaction(replica)
-        trail.received = 0
-        self._turn.answer.held = b""
+        outcome.received = 0
+        self._current.answer.held = b""
         self._servers.active = None

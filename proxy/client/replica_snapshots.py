@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
-from proxy.client import preparation
+from proxy.client import session_setup
 from proxy.server.exchange import Purpose
 from proxy.server.gtid_question import parsed
 from routing.consistency.decision import ConflictPolicy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.exchange import Batch
     from routing.request.command import Command
-    from routing.request.trail import Trail
+    from routing.request.outcome import CommandOutcome
     from routing.session.session import Session
 
 
@@ -36,10 +36,10 @@ class ReplicaSnapshots:
         self._servers = servers
         self._metrics = metrics
 
-    def asks(self, primary: ServerConnection, command: Command, trail: Trail) -> bool:
+    def asks(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:
         """Whether a command waits for what the primary's snapshot shows, or for its refusal."""
         transaction = self._transaction
-        if transaction.needs(command.statement, trail.may_write, command.text) != "same":
+        if transaction.needs(command.statement, outcome.may_write, command.text) != "same":
             return False
         if transaction.stage != SNAPSHOT_MOVED:
             primary.send(self._move(primary))
@@ -47,27 +47,29 @@ class ReplicaSnapshots:
         policy = command.rules.on_split_conflict
         self._metrics.split_conflict(policy.value)
         if policy is ConflictPolicy.ALLOW:
-            trail.conflicts = True
+            outcome.conflicts = True
             return False
-        primary.send(preparation.roll_back(primary.query_attributes))
+        primary.send(session_setup.roll_back(primary.query_attributes))
         return True
 
-    def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> Batch:
+    def in_front(
+        self, primary: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> Batch:
         """What goes in front of a command for the primary in a transaction that replicas have."""
         transaction = self._transaction
-        if transaction.needs(command.statement, trail.may_write, command.text) == "snapshot":
+        if transaction.needs(command.statement, outcome.may_write, command.text) == "snapshot":
             return self._move(primary)
         reads = transaction.reads
         if reads is None or not transaction.is_unheard_of:
             return ()
         transaction.heard_of()
-        return preparation.begin_implied(reads, primary.query_attributes)
+        return session_setup.begin_implied(reads, primary.query_attributes)
 
     def _move(self, primary: ServerConnection) -> Batch:
         """Let the transaction go on from a snapshot of the primary's."""
         self._servers.end_transactions()
         self._transaction.move(primary.server)
-        return preparation.take_primary_snapshot(primary.query_attributes)
+        return session_setup.take_primary_snapshot(primary.query_attributes)
 
     def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
         """Take what a server says of its snapshot; whether that was its last answer."""
@@ -82,7 +84,7 @@ class ReplicaSnapshots:
             return False
         answer = parsed(connection.stream, connection.server.applied)
         executed = None if answer is None else answer.executed
-        if purpose is Purpose.BEFORE:
+        if purpose is Purpose.SNAPSHOT_BEFORE:
             moment.before(executed)
             return False
         moment.behind(executed, EMPTY if answer is None else answer.owned)

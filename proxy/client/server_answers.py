@@ -2,8 +2,8 @@
 
 The bytes of an answer are held back as long as they may not count: a server may have forgotten a
 prepared statement, and a replica may refuse what the primary would not. Then the command runs
-again, or elsewhere. When the answer is complete, `Aftermath` takes over what the command changed,
-before the client is told of its end.
+again, or elsewhere. When the answer is complete, `CommandEffects` takes over what the command
+changed, before the client is told of its end.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from routing.request import effects
 from routing.session.diagnostics_area import TELLING_CONDITIONS
 
 if TYPE_CHECKING:
-    from proxy.client.aftermath import Aftermath
     from proxy.client.answer import Meaning
-    from proxy.client.borrowing import Borrowing
+    from proxy.client.command_effects import CommandEffects
     from proxy.client.connection import ClientConnection
+    from proxy.client.connection_lease import ConnectionLease
+    from proxy.client.current_command import CurrentCommand
     from proxy.client.dispatch import Dispatch
     from proxy.client.long_command import LongCommand
+    from proxy.client.missing_trackers import MissingTrackers
     from proxy.client.read_events import ReadEvents
     from proxy.client.servers import Servers
-    from proxy.client.turn import Turn
-    from proxy.client.untold import Untold
     from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
     from proxy.shared import Shared
@@ -50,15 +50,15 @@ class ServerAnswers:
     def __init__(
         self,
         shared: Shared,
-        turn: Turn,
+        current: CurrentCommand,
         read: Read,
         events: ReadEvents,
         state: Session,
         client: ClientConnection,
         servers: Servers,
-        aftermath: Aftermath,
-        untold: Untold,
-        borrowing: Borrowing | None,
+        command_effects: CommandEffects,
+        missing_trackers: MissingTrackers,
+        lease: ConnectionLease | None,
         dispatch: Dispatch,
         long: LongCommand,
         account: Account,
@@ -67,35 +67,35 @@ class ServerAnswers:
 
         Args:
             shared: what sessions share.
-            turn: the command that it serves.
+            current: the command that it serves.
             read: the machine of its reads.
             events: tells that machine what happens.
             state: what routing knows of it.
             client: the connection to its client.
             servers: its connections.
-            aftermath: takes over what a command changed.
-            untold: what trackers do not tell.
-            borrowing: it borrows its connections; None if they are its own.
+            command_effects: takes over what a command changed.
+            missing_trackers: what trackers do not tell.
+            lease: it borrows its connections; None if they are its own.
             dispatch: writes its commands.
             long: the command that comes in parts.
             account: its records go there.
         """
         self._topology = shared.topology
         self._now = shared.now
-        self._turn = turn
+        self._current = current
         self._read = read
         self._events = events
         self._state = state
         self._client = client
         self._servers = servers
-        self._aftermath = aftermath
-        self._untold = untold
-        self._borrowing = borrowing
+        self._command_effects = command_effects
+        self._missing_trackers = missing_trackers
+        self._lease = lease
         self._dispatch = dispatch
         self._long = long
         self._account = account
 
-    def came(self, connection: ServerConnection, data: bytes, received: int) -> Step | None:
+    def on_answer(self, connection: ServerConnection, data: bytes, received: int) -> Step | None:
         """Pass on bytes of the answer; a replica's late answer is dropped.
 
         Args:
@@ -116,11 +116,15 @@ class ServerAnswers:
             if connection.drained > _DRAIN_LIMIT:
                 servers.give_up(connection)
             return None
-        command, trail, answer = self._turn.command, self._turn.trail, self._turn.answer
+        command, outcome, answer = (
+            self._current.command,
+            self._current.outcome,
+            self._current.answer,
+        )
         stream = connection.stream
-        trail.received += received
+        outcome.received += received
         if stream.session_states:
-            self._aftermath.take_trackers(connection, command, trail)
+            self._command_effects.take_trackers(connection, command, outcome)
         prepares = command.prepares
         if answer.stage != PASSING and (
             connection is not servers.primary
@@ -155,13 +159,17 @@ class ServerAnswers:
         if stream.done:
             if command.code is Code.COM_RESET_CONNECTION:
                 answer.ending = data  # until the session is known
-                self._aftermath.take_over(connection, stream, command, trail, told_later=False)
+                self._command_effects.take_over(
+                    connection, stream, command, outcome, told_later=False
+                )
                 return None
-            if connection.silent and self._untold.behind(
-                connection, command, trail, going=self._long.going
+            if connection.silent and self._missing_trackers.behind(
+                connection, command, outcome, going=self._long.going
             ):
                 answer.ending = data
-                self._aftermath.take_over(connection, stream, command, trail, told_later=True)
+                self._command_effects.take_over(
+                    connection, stream, command, outcome, told_later=True
+                )
                 return None
             self._finish(connection)
             if stream.error is None and command.code in TELLING_CONDITIONS:
@@ -187,13 +195,13 @@ class ServerAnswers:
 
     def _meaning(self, connection: ServerConnection, error: bytes) -> Meaning:
         """What a server's error means in place of an answer."""
-        command, answer = self._turn.command, self._turn.answer
+        command, answer = self._current.command, self._current.answer
         may_move = connection is not self._servers.primary and not self._read.bound
         return answer.meaning(error, command, self._state, may_move=may_move)
 
     def _does_not_count(self, connection: ServerConnection, meaning: Meaning) -> Step | None:
         """A server's error is not for the client: the command runs again, or elsewhere."""
-        command, answer = self._turn.command, self._turn.answer
+        command, answer = self._current.command, self._current.answer
         if meaning == "again" and command.prepared is not None:
             answer.prepared_anew = True
             connection.mirror.statements.pop(command.prepared.number, None)
@@ -218,17 +226,19 @@ class ServerAnswers:
 
     def told_late(self, connection: ServerConnection) -> None:
         """What trackers could not tell is known now: the answer that waited for it may end."""
-        answer = self._turn.answer
+        answer = self._current.answer
         ending = answer.ending
         behind = ending is not None
-        self._untold.told(connection, self._turn.command, self._turn.trail, behind=behind)
-        self._aftermath.follow_rules()
+        self._missing_trackers.told(
+            connection, self._current.command, self._current.outcome, behind=behind
+        )
+        self._command_effects.follow_rules()
         if ending is not None:
             answer.ending = None
             # A question to the primary that was sent meanwhile was too early for what the client
             # sees now.
             effects.shown(
-                *(self._turn.command, self._turn.trail, self._state),
+                *(self._current.command, self._current.outcome, self._state),
                 *(connection.server, connection.epoch),
             )
             self._end(connection)
@@ -236,29 +246,31 @@ class ServerAnswers:
 
     def begun_anew(self, connection: ServerConnection) -> None:
         """What the session has after its reset is known: the answer to that may end."""
-        answer = self._turn.answer
+        answer = self._current.answer
         ending, answer.ending = answer.ending, None
         if ending is not None:
-            self._aftermath.begun_anew(connection.stream)
+            self._command_effects.begun_anew(connection.stream)
             self._end(connection)
             self._client.write(ending)
 
     def _finish(self, connection: ServerConnection) -> None:
         """The answer is complete: take over what it changed, count it, log it."""
         stream = connection.stream
-        turn = self._turn
-        self._aftermath.take_over(connection, stream, turn.command, turn.trail, told_later=False)
+        current = self._current
+        self._command_effects.take_over(
+            connection, stream, current.command, current.outcome, told_later=False
+        )
         self._end(connection)
 
     def _end(self, connection: ServerConnection) -> None:
         """Count and log what the client is told the end of."""
-        trail = self._turn.trail
-        if self._borrowing is not None:
-            self._borrowing.ended(self._turn.command, trail, connection)
-        self._turn.answer.stage = DONE
+        outcome = self._current.outcome
+        if self._lease is not None:
+            self._lease.ended(self._current.command, outcome, connection)
+        self._current.answer.stage = DONE
         self._read.ended()
-        self._aftermath.count_pins()
-        outcome = Outcome.ERROR if trail.error else Outcome.OK
+        self._command_effects.count_pins()
+        result = Outcome.ERROR if outcome.error else Outcome.OK
         self._account.enter(
-            self._turn.command, trail, connection.server, outcome, trail.error, trail.rows
+            self._current.command, outcome, connection.server, result, outcome.error, outcome.rows
         )

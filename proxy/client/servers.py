@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.constants import Capability
 from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
-from proxy.client import preparation
+from proxy.client import session_setup
 from proxy.server.connection import Owner
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
 from proxy.server.kill import kill
@@ -21,7 +21,7 @@ from proxy.server.login import Login
 from proxy.server.slots import Holder
 from routing.consistency.decision import Reason
 from routing.session.init_connect import leaves_nothing
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -288,7 +288,10 @@ class Servers:
         return connection
 
     def borrow(self, server: Server) -> ServerConnection | None:
-        """A connection for which the replica need not be asked (`proxy.server.judged`), or None."""
+        """A connection for which the replica need not be asked; None if there is none.
+
+        (`proxy.server.verified_login`)
+        """
         shared, state = self._shared, self._state
         lent = shared.logins.lend(server, self.replica_login(), self._tracking, state.schema)
         if lent is None:
@@ -392,7 +395,7 @@ class Servers:
 
     def end_transaction(self, replica: ServerConnection) -> None:
         """Let a replica's READ ONLY transaction end; what it still answers comes first."""
-        batch = preparation.end_transaction(replica.mirror, replica.query_attributes)
+        batch = session_setup.end_transaction(replica.mirror, replica.query_attributes)
         if batch and not replica.lost:
             replica.send(batch)
         replica.hide_read_only(hide=False)

@@ -4,21 +4,21 @@ Theory of operation
 ===================
 
 A command is first interpreted (`proxy.client.commands`): a statement becomes a `Command`; for
-anything else an `Order` says what is to be done. For a statement the read's machine
+anything else an `Action` says what is to be done. For a statement the read's machine
 (`routing.request.read`) is asked; each of its steps becomes a question to the primary, a timer, a
 connection that is opened, bytes to a server, or an answer of the proxy's own (`_perform`).
-`Dispatch` writes to servers: `prelude` makes what goes in front of a command, and `servers` knows
-the connection.
+`Dispatch` writes to servers: `command_batch` makes what goes in front of a command, and `servers`
+knows the connection.
 
-Servers answer in order. `Asides` judges the answers to the proxy's own statements; those that are
-events for the machine are told to it by `ReadEvents`. `ServerAnswers` passes the bytes of the
-client's answer on, or holds them back as long as they may not count. `Losses` takes over where a
-server or the client is gone. Each returns the machine's next step, if there is one, and the session
-takes it.
+Servers answer in order. `ProxyQueryAnswers` judges the answers to the proxy's own statements; those
+that are events for the machine are told to it by `ReadEvents`. `ServerAnswers` passes the bytes of
+the client's answer on, or holds them back as long as they may not count. `Disconnects` takes over
+where a server or the client is gone. Each returns the machine's next step, if there is one, and the
+session takes it.
 
 The parts are given what they need; none of them holds the session. What they share of the command
-that is being served is its `Turn`. COM_CHANGE_USER has a part of its own, made for the one command
-(`proxy.client.change_user`).
+that is being served is its `CurrentCommand`. COM_CHANGE_USER has a part of its own, made for the
+one command (`proxy.client.change_user`).
 
 Most statements do not come here at all: `proxy.client.fast_path` sends plain statements, and takes
 their answers, as long as the session is plain (`Session.plain`). Whatever comes here may change
@@ -34,22 +34,19 @@ from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from proxy.client.aftermath import Aftermath
 from proxy.client.answer import (
     DONE,
     HOLDING,
 )
-from proxy.client.asides import Asides
-from proxy.client.borrowing import Borrowing
 from proxy.client.change_user import UserChange
-from proxy.client.commands import understood, understood_long
-from proxy.client.commands.desk import Desk
-from proxy.client.commands.order import (
+from proxy.client.command_effects import CommandEffects
+from proxy.client.commands import parse_command, parse_long_command
+from proxy.client.commands.action import (
+    Action,
     ChangeUser,
     Done,
     Find,
     NoAnswer,
-    Order,
     Own,
     Ping,
     Quit,
@@ -60,24 +57,27 @@ from proxy.client.commands.order import (
     ToPrimary,
     Unknown,
 )
+from proxy.client.commands.command_context import CommandContext
 from proxy.client.commands.query import kill as kill_command
+from proxy.client.connection_lease import ConnectionLease
+from proxy.client.current_command import CurrentCommand
+from proxy.client.disconnects import Disconnects
 from proxy.client.dispatch import Dispatch
 from proxy.client.fast_path.answer import FastAnswers
 from proxy.client.fast_path.request import FastRequests
 from proxy.client.long_command import LongCommand
-from proxy.client.losses import Losses
+from proxy.client.missing_trackers import MissingTrackers
 from proxy.client.own_answers import OwnAnswers
 from proxy.client.own_statements import OwnStatements
-from proxy.client.pending import Pending
-from proxy.client.preparation import PING
 from proxy.client.prepared import PreparedStatements
 from proxy.client.primary_settings import PrimarySettings
+from proxy.client.proxy_query_answers import ProxyQueryAnswers
 from proxy.client.read_events import ReadEvents
+from proxy.client.read_timers import ReadTimers
 from proxy.client.replica_snapshots import ReplicaSnapshots
 from proxy.client.server_answers import ServerAnswers
 from proxy.client.servers import Servers
-from proxy.client.turn import Turn
-from proxy.client.untold import Untold
+from proxy.client.session_setup import PING
 from proxy.client.views import Views
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
@@ -149,63 +149,65 @@ class ClientSession:
         self._prepared = prepared = PreparedStatements()
         self._settings = settings = PrimarySettings(state, servers)
         self._views = views = Views(shared.catalogues, state, shared.now)
-        self._aftermath = aftermath = Aftermath(
+        self._command_effects = command_effects = CommandEffects(
             *(shared, state, rules, servers, settings, prepared, attributes)
         )
-        untold = Untold(state, servers, settings, aftermath, shared.metrics)
+        missing_trackers = MissingTrackers(
+            state, servers, settings, command_effects, shared.metrics
+        )
         snapshots = ReplicaSnapshots(state, servers, shared.metrics)
-        borrowing: Borrowing | None = None
+        lease: ConnectionLease | None = None
         if shared.config.connection_sharing == "on":
-            borrowing = Borrowing(*(shared, state, servers, prepared, settings, connection_id))
-        self._borrowing = borrowing
-        self._desk = Desk(
+            lease = ConnectionLease(*(shared, state, servers, prepared, settings, connection_id))
+        self._lease = lease
+        self._context = CommandContext(
             *(state, rules, servers, prepared, views, shared.classifier),
             *(shared.config, shared.kill_targets, attributes),
         )
         self._account = account = shared.ledger.open(session_id, state)
         self._long = long = LongCommand(client)
-        self._pending = pending = Pending(
+        self._read_timers = read_timers = ReadTimers(
             shared.waits, shared.deadlines, shared.call_later, self._silent
         )
         read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._read = read
-        self._turn = turn = Turn(Command(Code.COM_SLEEP, SIMPLE, state.rules))
-        self._events = events = ReadEvents(shared, turn, read, pending, servers, state)
+        self._current = current = CurrentCommand(Command(Code.COM_SLEEP, SIMPLE, state.rules))
+        self._events = events = ReadEvents(shared, current, read, read_timers, servers, state)
         self._own_answers = own_answers = OwnAnswers(
-            turn, read, client, servers, state, long, account, shared.metrics
+            current, read, client, servers, state, long, account, shared.metrics
         )
         self._own = OwnStatements(
-            shared, self._desk, aftermath, own_answers, session_id, connection_id
+            shared, self._context, command_effects, own_answers, session_id, connection_id
         )
         self._taker = taker = FastAnswers(
-            *(shared, turn, read, pending, state, servers, account, client)
+            *(shared, current, read, read_timers, state, servers, account, client)
         )
-        if borrowing is None:
+        if lease is None:
             client.fast = FastRequests(
-                *(shared, turn, read.standing, pending, state, servers, settings),
-                *(views, untold, taker, attributes),
+                *(shared, current, read.cached_decision, read_timers, state, servers, settings),
+                *(views, missing_trackers, taker, attributes),
             )
         self._dispatch = dispatch = Dispatch(
-            *(shared, turn, read, pending, state, servers, prepared),
-            *(settings, views, untold, snapshots, borrowing),
+            *(shared, current, read, read_timers, state, servers, prepared),
+            *(settings, views, missing_trackers, snapshots, lease),
             *(long, own_answers, taker, attributes),
         )
         self._answers = answers = ServerAnswers(
-            *(shared, turn, read, events, state, client, servers, aftermath),
-            *(untold, borrowing, dispatch, long, account),
+            *(shared, current, read, events, state, client, servers, command_effects),
+            *(missing_trackers, lease, dispatch, long, account),
         )
-        self._asides = Asides(
-            *(shared, session_id, turn, read, events, state, servers, aftermath),
-            *(settings, views, snapshots, borrowing, dispatch, own_answers, answers),
+        self._query_answers = ProxyQueryAnswers(
+            *(shared, session_id, current, read, events, state, servers, command_effects),
+            *(settings, views, snapshots, lease, dispatch, own_answers, answers),
         )
-        self._losses = Losses(
-            *(shared, session_id, turn, read, events, state, client, servers, aftermath),
-            *(borrowing, dispatch, long, own_answers, account),
+        self._disconnects = Disconnects(
+            *(shared, session_id, current, read, events, state, client, servers, command_effects),
+            *(lease, dispatch, long, own_answers, account),
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
-        # The command, and how often the primary had spoken, when `stay_in_touch` was called last.
-        self._seen = turn.command, 0
+        # The command, and how often the primary had spoken, when `keep_alive` was called last.
+        self._seen = current.command, 0
 
     # What others may know (`proxy.sessions.Member`)
 
@@ -237,7 +239,7 @@ class ClientSession:
     @property
     def keeps_waiting(self) -> ServerConnection | None:
         """The connection to a replica that the client waits for, if there is one."""
-        return None if self._turn.answer.stage == DONE else self._servers.keeps_waiting
+        return None if self._current.answer.stage == DONE else self._servers.keeps_waiting
 
     def thread_of(self, username: str) -> int:
         """The primary's id of the session, for a KILL by this user.
@@ -249,8 +251,8 @@ class ClientSession:
         if servers.login.username == username:
             # The primary would not find a statement that runs on a replica.
             servers.kill_active(f"session {self._session_id}: kill its query", query_only=True)
-        if self._borrowing is not None and servers.primary is not None:
-            self._borrowing.killed()
+        if self._lease is not None and servers.primary is not None:
+            self._lease.killed()
             servers.primary.keepable = False  # a KILL may come late: nobody else may get it
         return servers.primary_thread_id
 
@@ -260,16 +262,16 @@ class ClientSession:
 
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
-        if self._turn.answer.stage == DONE and self._task is None and not self._waits:
+        if self._current.answer.stage == DONE and self._task is None and not self._waits:
             self._client.fail(
                 ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
             )
 
     def leave_primary(self) -> None:
         """End, if the primary has changed, or was restarted: the session was on the old one."""
-        servers, borrowing = self._servers, self._borrowing
+        servers, lease = self._servers, self._lease
         primary = servers.primary
-        cause = servers.cause if primary is not None or borrowing is None else borrowing.cause
+        cause = servers.cause if primary is not None or lease is None else lease.cause
         if not cause:
             return
         code = ServerErrorCode.ER_SERVER_SHUTDOWN
@@ -281,15 +283,15 @@ class ClientSession:
         error = ErrPacket(code.code, code.sqlstate, message)
         self.server_lost(primary, message, error.serialise(self._client.capabilities))
 
-    def stay_in_touch(self) -> None:
+    def keep_alive(self) -> None:
         """Send the primary a COM_PING if the client has worked without it since the last call.
 
         It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary.
         """
-        primary, command, state = self._servers.primary, self._turn.command, self._state
+        primary, command, state = self._servers.primary, self._current.command, self._state
         said = 0 if primary is None else primary.said
         (seen, heard), self._seen = self._seen, (command, said)
-        waits = self._turn.answer.stage != DONE and self._servers.active_replica is not None
+        waits = self._current.answer.stage != DONE and self._servers.active_replica is not None
         if primary is None or said != heard or not (waits or command is not seen):
             return
         if primary.busy or primary.lost or state.suspect or state.noted:
@@ -301,25 +303,25 @@ class ClientSession:
 
     def rest(self) -> None:
         """Give the connections back, if no command came since this was called last."""
-        if self._borrowing is not None and self._rests:
-            self._borrowing.rest(self._turn.command)
+        if self._lease is not None and self._rests:
+            self._lease.rest(self._current.command)
 
     @property
     def _rests(self) -> bool:
         """Whether its client waits for nothing."""
-        return self._turn.answer.stage == DONE and not (
+        return self._current.answer.stage == DONE and not (
             self._task is not None or self._waits or self._long.going or self._client.closed
         )
 
     def give_way(self, server: Server) -> None:
         """Others wait for a connection to the server: give one back, if it is not needed."""
-        if self._borrowing is not None:
-            self._borrowing.give_way(server, rests=self._rests)
+        if self._lease is not None:
+            self._lease.give_way(server, rests=self._rests)
 
     @property
     def is_away(self) -> bool:
         """Whether it has no connection to the primary, and borrows one for its next command."""
-        return self._borrowing is not None and self._borrowing.is_away
+        return self._lease is not None and self._lease.is_away
 
     async def wake(self) -> ErrPacket | None:
         """Have a connection to the primary again; the error of a server that is full, or None.
@@ -327,7 +329,7 @@ class ClientSession:
         Any other failure ends the session, and its client is told.
         """
         try:
-            error = None if self._borrowing is None else await self._borrowing.borrow()
+            error = None if self._lease is None else await self._lease.borrow()
         except ServerFullError as full:
             return full.error
         if error is not None and not self._client.closed:
@@ -360,13 +362,13 @@ class ClientSession:
         if self._closed or self._client.closed:
             return
         if full is None:
-            self._take(kill_command(self._desk, order.command.packet, thread_id))
+            self._take(kill_command(self._context, order.command.packet, thread_id))
         else:
             self._own_answers.refuse(ServerErrorCode.ER_CON_COUNT_ERROR, full.message)
 
     def _end_refused(self, error: ErrPacket) -> None:
         """End the client's connection with what the server, or the proxy, says of its login."""
-        waits = self._turn.answer.stage != DONE or self._task is not None
+        waits = self._current.answer.stage != DONE or self._task is not None
         self._leave_read()
         self._own_answers.end_refused(error, waits=waits)
 
@@ -383,8 +385,8 @@ class ClientSession:
     async def _change_user(self) -> None:
         """Let another user log in; failing ends the session."""
         change = UserChange(
-            *(self._shared, self._turn, self._client, self._servers, self._state, self._rules),
-            *(self._aftermath, self._settings, self._prepared, self._borrowing, self._account),
+            *(self._shared, self._current, self._client, self._servers, self._state, self._rules),
+            *(self._command_effects, self._settings, self._prepared, self._lease, self._account),
         )
         changed = await change.run()
         if changed:
@@ -402,15 +404,15 @@ class ClientSession:
 
     def serve(self, packet: bytes) -> None:
         """Serve a whole command, header and payload."""
-        if self._borrowing is not None and self._borrowing.holds(lambda: self.serve(packet)):
+        if self._lease is not None and self._lease.holds(lambda: self.serve(packet)):
             return
-        self._take(understood(self._desk, packet))
+        self._take(parse_command(self._context, packet))
 
-    def _take(self, asked: Command | Order) -> None:
+    def _take(self, asked: Command | Action) -> None:
         state = self._state
         state.plain = state.plain and isinstance(asked, Command) and asked.is_plain
         if isinstance(asked, Command):
-            self._turn.begin(asked)
+            self._current.begin(asked)
             self._route()
         else:
             self._obey(asked)
@@ -424,25 +426,25 @@ class ClientSession:
         self._serve_long(prefix)
 
     def _serve_long(self, prefix: bytes) -> None:
-        if self._borrowing is not None and self._borrowing.holds(lambda: self._serve_long(prefix)):
+        if self._lease is not None and self._lease.holds(lambda: self._serve_long(prefix)):
             return
-        self._take(understood_long(self._desk, prefix))
+        self._take(parse_long_command(self._context, prefix))
 
     def stream(self, data: bytes, done: bool) -> None:
         """Pass on a part of a long command or of a local file."""
         self._long.part(data, done)
         primary = self._servers.primary
-        if done and primary is not None and self._turn.answer.stage == DONE and not primary.busy:
+        if done and primary is not None and self._current.answer.stage == DONE and not primary.busy:
             self.settled(primary)  # it was answered before it had come whole
 
     def abandon(self) -> None:
         """The client broke off a command that was passed on in part."""
         self._servers.abandon_primary()
 
-    def _obey(self, order: Order) -> None:
+    def _obey(self, order: Action) -> None:
         """Do what an order says."""
         if isinstance(order, ToPrimary):
-            self._turn.begin(order.command)
+            self._current.begin(order.command)
             decision = on_primary(self._topology, order.reason)
             if order.bound:
                 self._read.bind(decision, order.command.rules, self._now())
@@ -454,7 +456,7 @@ class ClientSession:
         elif isinstance(order, NoAnswer):
             self._client.ready()
         elif isinstance(order, Find):
-            self._turn.begin(order.command)
+            self._current.begin(order.command)
             self._start(self._find(order), "find what to kill")
         elif isinstance(order, Take):
             if self._long.going:
@@ -463,13 +465,13 @@ class ClientSession:
                 order.take(order.packet)
                 self._client.ready()
         elif isinstance(order, ToHolder):
-            self._turn.begin(order.command)
+            self._current.begin(order.command)
             self._go_on(self._dispatch.to_holder(order.holder, order.reason))
         elif isinstance(order, Refused):
-            self._turn.begin(order.command)
+            self._current.begin(order.command)
             self._own_answers.refuse(order.code, order.message, order.reason)
         elif isinstance(order, Done):
-            self._turn.begin(order.command)
+            self._current.begin(order.command)
             self._state.diagnostics.affects_none()
             self._own_answers.ok()
         elif isinstance(order, Unknown):
@@ -479,7 +481,7 @@ class ClientSession:
             else:
                 self._obey(unknown)
         elif isinstance(order, ChangeUser):
-            self._turn.begin(order.command)
+            self._current.begin(order.command)
             self._start(self._change_user(), "change user")
         elif isinstance(order, Quit):
             self._client.close()
@@ -496,16 +498,16 @@ class ClientSession:
         Not if that was an error, or another server, or too long ago.
         """
         primary = self._servers.primary
-        decision = self._turn.trail.decision
+        decision = self._current.outcome.decision
         fresh = (
             primary is not None
             and decision is not None
             and decision.server is primary.server
             and not primary.busy
             and primary.stream.error is None
-            and utc_us() - self._turn.command.arrived_us <= PING_TRUST_US
+            and utc_us() - self._current.command.arrived_us <= PING_TRUST_US
         )
-        self._turn.begin(command)
+        self._current.begin(command)
         if primary is None or not fresh:
             self._to(on_primary(self._topology, Reason.COMMAND))
         else:
@@ -514,8 +516,8 @@ class ClientSession:
 
     def _obey_own(self, command: Command) -> None:
         """Obey a statement to Tidegate, or say what is wrong with it."""
-        self._own.follows(self._turn.command, self._turn.trail)
-        self._turn.begin(command)
+        self._own.follows(self._current.command, self._current.outcome)
+        self._current.begin(command)
         if self._own.asks_primary(command):
             self._perform(self._read.ask(self._now()))  # `Known` goes on
         else:
@@ -538,27 +540,27 @@ class ClientSession:
 
     def _route(self) -> None:
         """Let the policy decide about the statement, and go on."""
-        command = self._turn.command
+        command = self._current.command
         statement = command.statement
         if statement is None:
             return
         read = self._read
         step = read.begin(statement, command.rules, self._now())
         if isinstance(step, Send) and read.note is None:
-            self._turn.trail.required = read.required
+            self._current.outcome.required = read.required
             self._to(step.decision)
         else:
             self._perform(step)
 
     def _perform(self, step: Step) -> None:
         """Turn a step into what it says."""
-        trail, read, pending = self._turn.trail, self._read, self._pending
-        trail.required = read.required
+        outcome, read, read_timers = self._current.outcome, self._read, self._read_timers
+        outcome.required = read.required
         if read.note is not None:
             self._events.count(read.note)
             read.note = None
         if isinstance(step, Send):
-            trail.dispatched_us = utc_us()
+            outcome.dispatched_us = utc_us()
             self._to(step.decision)
         elif isinstance(step, Ask):
             if self.is_away:
@@ -568,18 +570,18 @@ class ClientSession:
                     self._dispatch.save_found_rows(self._servers.primary)
                 self._shared.probes.ask(self)
         elif isinstance(step, Join):
-            pending.join(step.wait, self)
-            pending.after(step.seconds, self._out_of_time)
+            read_timers.join(step.wait, self)
+            read_timers.after(step.seconds, self._out_of_time)
         elif isinstance(step, Open):
             self._start(self._open(step.server), "open replica")
         elif isinstance(step, Delay):
-            pending.after(step.seconds, self._turn_came)
+            read_timers.after(step.seconds, self._turn_came)
         elif isinstance(step, Refuse):
             self._own_answers.refuse_whole(step)
         elif isinstance(step, End):
             self._own_answers.end_lost(step.cause)
         elif isinstance(step, Known):
-            self._own.obey(self._turn.command, read.probed)
+            self._own.obey(self._current.command, read.probed)
 
     def _go_on(self, step: Step | None) -> None:
         """Take the next step, if there is one already."""
@@ -632,9 +634,9 @@ class ClientSession:
         """Write the command to the server that was decided on."""
         away = self._servers.primary is None and self.is_away
         if away and decision.server is self._topology.primary:
-            turn = self._turn
-            turn.trail.decided(decision)
-            turn.answer.stage = HOLDING
+            current = self._current
+            current.outcome.decided(decision)
+            current.answer.stage = HOLDING
             self._start(self._awake(lambda: self._to(decision)), "borrow")
             return
         step = self._dispatch.to(decision)
@@ -646,38 +648,40 @@ class ClientSession:
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
         """Pass on bytes of the answer; a replica's late answer is dropped."""
         self._state.plain = False  # else the fast path would have taken it
-        self._go_on(self._answers.came(connection, data, received))
+        self._go_on(self._answers.on_answer(connection, data, received))
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge the answer to a statement of the proxy's own."""
         if purpose is not Purpose.WAIT:
-            self._go_on(self._asides.came(connection, purpose))
-        elif connection is self._servers.active and self._turn.answer.stage != DONE:
+            self._go_on(self._query_answers.on_answer(connection, purpose))
+        elif connection is self._servers.active and self._current.answer.stage != DONE:
             self._perform(self._events.waited(connection))  # else the read has ended without it
 
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
         servers = self._servers
-        if self._borrowing is not None and self._borrowing.answered(connection):
+        if self._lease is not None and self._lease.answered(connection):
             return
-        answered = self._turn.answer.stage == DONE and not self._long.going
+        answered = self._current.answer.stage == DONE and not self._long.going
         if answered and connection is servers.active:
             servers.settled(connection)
-            if self._borrowing is not None and self._shared.slots.waiting:
-                self._borrowing.let_others(rests=self._rests)
+            if self._lease is not None and self._shared.slots.waiting:
+                self._lease.let_others(rests=self._rests)
             self._client.ready()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""
         servers = self._servers
-        active = connection is servers.active and self._turn.answer.stage != DONE
+        active = connection is servers.active and self._current.answer.stage != DONE
         servers.lost(connection)
         if connection is servers.primary:
-            pending = self._task is not None or self._waits
+            read_timers = self._task is not None or self._waits
             self._leave_read()
-            self._losses.primary(connection, cause, error, active=active, pending=pending)
+            self._disconnects.primary(
+                connection, cause, error, active=active, read_timers=read_timers
+            )
         elif active:
-            self._go_on(self._losses.replica(connection, cause))
+            self._go_on(self._disconnects.replica(connection, cause))
         else:
             self._dispatch.told_found_rows(connection)
             self.settled(connection)  # it may have broken right behind its answer
@@ -708,18 +712,18 @@ class ClientSession:
         if self._task is not None:
             self._task.cancel()
         self._leave_read()
-        self._losses.client()
+        self._disconnects.client()
         self._shared.sessions.forget(self)
         self._part()
 
     def _leave_read(self) -> None:
         """Nobody waits for the read any more."""
         read = self._read
-        self._pending.leave(self)
+        self._read_timers.leave(self)
         self._dispatch.leave()
         asking = read.stage == ASKING
         read.left()
-        self._pending.end_wait()
+        self._read_timers.end_wait()
         if asking:
             self._shared.probes.leave(self)
 
@@ -733,5 +737,5 @@ class ClientSession:
         self._task = None
         self._client.detach()
         self._long.forget()
-        self._pending.part()
+        self._read_timers.part()
         self._servers.part()

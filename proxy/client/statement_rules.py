@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from proxy.client.session_rules import PREFIX, adjustment_of
 from routing.consistency.adjustment import NO_ADJUSTMENT, SettingError
-from routing.sql.own_statement import WrongOwn
+from routing.sql.tidegate_statement import WrongOwn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

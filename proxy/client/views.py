@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from protocol.response_stream import RESULTS
 from proxy.channel import ChannelClosedError
-from proxy.client.preparation import statement_packet
+from proxy.client.session_setup import statement_packet
 from proxy.server import view_question
 from proxy.server.errors import ServerRefusedError
-from proxy.server.exchange import IMITATE, VIEWS
+from proxy.server.exchange import REPLAY_DIAGNOSTICS, VIEWS
 from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
-from routing.request import traits
+from routing.request import command_properties
 from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
 if TYPE_CHECKING:
@@ -322,14 +322,14 @@ class Views:
         account = self.present()
         if self._catalogues.off or (account.era is self._catalogues.era and not account.aged):
             return ()
-        if command.shape != RESULTS or traits.may_ask_previous(command):
+        if command.shape != RESULTS or command_properties.may_ask_previous(command):
             return ()
         if account.asking or not self._can_ask(account):
             return ()
         sql, attributes = account.ask(primary, self._catalogues.era), primary.query_attributes
         return (
             (VIEWS, statement_packet(sql, attributes)),
-            (IMITATE, statement_packet(view_question.AFTER, attributes)),
+            (REPLAY_DIAGNOSTICS, statement_packet(view_question.AFTER, attributes)),
         )
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:

@@ -35,7 +35,7 @@ from routing.consistency.decision import (
     TransactionReads,
 )
 from routing.consistency.rules import OF_SCOPE, Rules
-from routing.sql.verdict import Touch
+from routing.sql.verdict import StatementReason
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
 
@@ -135,13 +135,13 @@ class Config:
         )
 
     @property
-    def for_primary(self) -> frozenset[Touch]:
+    def for_primary(self) -> frozenset[StatementReason]:
         """Kinds of reads that only the primary answers, as configured."""
-        reasons: set[Touch] = set()
+        reasons: set[StatementReason] = set()
         if self.metadata_reads == "primary":
-            reasons.add(Touch.METADATA)
+            reasons.add(StatementReason.METADATA)
         if self.explain == "primary":
-            reasons.add(Touch.PLAN)
+            reasons.add(StatementReason.PLAN)
         return frozenset(reasons)
 
     @property

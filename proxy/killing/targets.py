@@ -1,9 +1,10 @@
 """Finds what a KILL is to end: the primary's thread of the session that a connection id names.
 
 Clients know a session by the id that its client was told. Its present connection to the primary may
-have another id: the session has borrowed that connection (`proxy.client.borrowing`), or its client
-was greeted with an id of the proxy's own. The session may be in any worker. The KILL itself goes to
-the primary over the killing session's own connection, so the server judges whether it is allowed.
+have another id: the session has borrowed that connection (`proxy.client.connection_lease`), or its
+client was greeted with an id of the proxy's own. The session may be in any worker. The KILL itself
+goes to the primary over the killing session's own connection, so the server judges whether it is
+allowed.
 """
 
 from __future__ import annotations

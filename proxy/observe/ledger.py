@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
-    from routing.request.trail import Trail
+    from routing.request.outcome import CommandOutcome
     from routing.servers.lag import Look, Transaction
     from routing.servers.observations import Observation
     from routing.servers.topology import Server
@@ -78,7 +78,7 @@ class _Course:
         role: Role | None,
         reason: Reason | None,
         proof: Proof | None,
-        outcome: Outcome,
+        result: Outcome,
         level: Level | None,
         times: Histogram,
         fragment: str,
@@ -88,18 +88,20 @@ class _Course:
         self.role: Final = role
         self.reason: Final = reason
         self.proof: Final = proof
-        self.outcome: Final = outcome
+        self.result: Final = result
         self.level: Final = level
         self.times: Final = times
         self.fragment: Final = fragment
 
-    def fits(self, command: Command, trail: Trail, server: Server | None, outcome: Outcome) -> bool:
+    def fits(
+        self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
+    ) -> bool:
         """Whether a command belongs to this course; it is a read if those of the course are."""
         return (
             self.server is server
-            and self.reason is trail.reason
-            and self.proof is trail.proof
-            and self.outcome is outcome
+            and self.reason is outcome.reason
+            and self.proof is outcome.proof
+            and self.result is result
             and (server is None or (self.epoch == server.epoch and self.role is server.role))
             and (self.level is None or self.level is command.rules.level)
         )
@@ -261,9 +263,9 @@ class Account:
     def enter(
         self,
         command: Command,
-        trail: Trail,
+        outcome: CommandOutcome,
         server: Server | None,
-        outcome: Outcome,
+        result: Outcome,
         error: int = 0,
         rows: int | None = None,
     ) -> None:
@@ -271,18 +273,18 @@ class Account:
 
         Args:
             command: the command.
-            trail: what became of it.
+            outcome: what became of it.
             server: the server that answered it; None if none did.
-            outcome: how the client sees its end.
+            result: how the client sees its end.
             error: the error code, or 0.
             rows: number of rows in the answer, if they were counted.
         """
         ended_us = utc_ns() // 1000
         course = self._other_course
         if command.is_read:
-            course = self._known_course if trail.proof is _KNOWN else self._read_course
-        if course is None or not course.fits(command, trail, server, outcome):
-            course = self._new_course(command, trail, server, outcome)
+            course = self._known_course if outcome.proof is _KNOWN else self._read_course
+        if course is None or not course.fits(command, outcome, server, result):
+            course = self._new_course(command, outcome, server, result)
         course.times.add(ended_us - command.arrived_us)
         if error and server is not None:
             self._metrics.error("server", error)
@@ -290,11 +292,11 @@ class Account:
         if records is None:
             return
         self._ordinal += 1
-        decision = trail.decision
-        required = trail.required
+        decision = outcome.decision
+        required = outcome.required
         proof_set = None if decision is None else decision.proof_set
-        own = "" if trail.own is EMPTY else trail.own.text
-        observed = "" if trail.observed is EMPTY else trail.observed.text
+        own = "" if outcome.own is EMPTY else outcome.own.text
+        observed = "" if outcome.observed is EMPTY else outcome.observed.text
         # A doubt is reported once: with the statement that raised it, or the first after it.
         scope = self._state.own_scope
         unnamed = scope.unnamed
@@ -302,60 +304,60 @@ class Account:
         self._unnamed = unnamed
         records.statement(
             self._session(command.rules if command.adjusted else None),
-            self._ledger.statement(command, trail.may_write),
+            self._ledger.statement(command, outcome.may_write),
             command.arrived_us,
-            trail.dispatched_us,
+            outcome.dispatched_us,
             ended_us,
             None if required is None else required.text,
             course.fragment,
             None if proof_set is None else proof_set.text,
-            trail.wait_us,
-            trail.fallbacks,
-            outcome,
+            outcome.wait_us,
+            outcome.fallbacks,
+            result,
             error,
             own,
             # Under ALL_GTIDS a server does not tell which GTIDs are the session's own.
-            not (doubted or (trail.may_write and observed != "")),
+            not (doubted or (outcome.may_write and observed != "")),
             observed,
-            trail.received,
+            outcome.received,
             rows,
             self._ordinal,
-            trail.snapshot_us,
+            outcome.snapshot_us,
         )
 
     def _new_course(
-        self, command: Command, trail: Trail, server: Server | None, outcome: Outcome
+        self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
     ) -> _Course:
         """Make the course of a command, and remember it: the next command mostly has the same."""
         level = command.rules.level if command.is_read else None
-        reason = "" if trail.reason is None else trail.reason
-        proof = "" if trail.proof is None else trail.proof
+        reason = "" if outcome.reason is None else outcome.reason
+        proof = "" if outcome.proof is None else outcome.proof
         answered = NO_SERVER
         if server is not None:
             # Its role when it was chosen; it may no longer be the primary.
-            role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
+            role = Role.PRIMARY if outcome.proof is Proof.PRIMARY else None
             answered = self._ledger.server(server, role=role)
         course = _Course(
             server,
             0 if server is None else server.epoch,
             None if server is None else server.role,
-            trail.reason,
-            trail.proof,
-            outcome,
+            outcome.reason,
+            outcome.proof,
+            result,
             level,
             self._metrics.course(
                 "" if server is None else server.role,
                 "" if server is None else server.name,
                 reason,
                 proof,
-                outcome,
+                result,
                 "" if level is None else level,
             ),
             route_fragment(answered, reason, proof),
         )
         if not command.is_read:
             self._other_course = course
-        elif trail.proof is _KNOWN:
+        elif outcome.proof is _KNOWN:
             self._known_course = course
         else:
             self._read_course = course

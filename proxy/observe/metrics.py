@@ -20,7 +20,7 @@ from proxy.observe.families import (
 )
 from proxy.observe.histogram import Histogram
 from proxy.observe.snapshot import Snapshot, merged, resident_bytes
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 
 Side = Literal["client", "server", "proxy"]
 WaitResult = Literal["reached", "timeout", "failed", "shared"]

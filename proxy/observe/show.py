@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
-    from routing.request.trail import Trail
+    from routing.request.outcome import CommandOutcome
     from routing.servers.lag import SourceLag, Span
     from routing.servers.topology import Topology
     from routing.session.session import Session
-    from routing.sql.own_statement import Topic
+    from routing.sql.tidegate_statement import Topic
     from routing.transaction.transaction import Transaction
 
 _Rows = list[tuple[str | None, ...]]
@@ -54,23 +54,23 @@ class LastAnswer(NamedTuple):
     conflict: str | None
 
     @classmethod
-    def of(cls, command: Command, trail: Trail) -> LastAnswer:
+    def of(cls, command: Command, outcome: CommandOutcome) -> LastAnswer:
         """The answer to a command."""
         rules = command.rules
-        decision = trail.decision
+        decision = outcome.decision
         read = command.is_read
         return cls(
             rules.consistency if read else None,
             rules.scope.value if read else None,
             None if decision is None else decision.server.name,
             None if decision is None else decision.server.role.value,
-            None if trail.reason is None else trail.reason.value,
-            None if trail.proof is None else trail.proof.value,
-            f"{trail.wait_us / 1000:.3f}",
-            trail.fallbacks,
-            None if trail.required is None else trail.required.text,
-            trail.own.text,
-            "snapshot" if trail.conflicts else None,
+            None if outcome.reason is None else outcome.reason.value,
+            None if outcome.proof is None else outcome.proof.value,
+            f"{outcome.wait_us / 1000:.3f}",
+            outcome.fallbacks,
+            None if outcome.required is None else outcome.required.text,
+            outcome.own.text,
+            "snapshot" if outcome.conflicts else None,
         )
 
 
@@ -134,7 +134,7 @@ def _session(session: Shown) -> _Rows:
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.transaction.autocommit)),
         ("pins", state.pins.text or None),
-        ("refused_by", _objections(session)),
+        ("refused_by", _rejections(session)),
         ("views", session.views),
         ("unlogged_writes", _yes(_unlogged(session))),
         ("prepared_statements", str(session.prepared)),
@@ -149,10 +149,10 @@ def _unlogged(session: Shown) -> bool:
     return state.reading(state.rules, session.topology.term, session.now).unlogged
 
 
-def _objections(session: Shown) -> str | None:
+def _rejections(session: Shown) -> str | None:
     """Replicas that do not take the state that the session carries, and why."""
     state = session.state
-    causes = state.objections.causes(state.told)
+    causes = state.rejections.causes(state.told)
     return "; ".join(f"{server.name}: {cause}" for server, cause in causes) or None
 
 

@@ -34,8 +34,8 @@ from routing.session.diagnostics_area import ConnectionArea
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
     from proxy.server.exchange import Batch, Exchange
-    from proxy.server.judged import Judged
     from proxy.server.slots import Slot
+    from proxy.server.verified_login import VerifiedLogin
     from routing.servers.topology import Server
 
 # As numbers: flags of an enum take a microsecond each.
@@ -137,7 +137,7 @@ class ServerConnection:
         self.kept = False
         self.renewed = False
         self.keepable = False
-        self.judged: Judged | None = None
+        self.judged: VerifiedLogin | None = None
         self.slot: Slot | None = None
         self.settings = b""
         self.max_packet = 1024

@@ -20,17 +20,17 @@ class Purpose(Enum):
     """WAIT_FOR_EXECUTED_GTID_SET; its row says whether the next statement's answer may count."""
     PROBE = "probe"
     """`@@GLOBAL.gtid_executed`, sent before a statement."""
-    GATHER = "gather"
+    SHARED_PROBE = "gather"
     """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
     CONFIRM = "confirm"
     """Whether the server still has what it has proved, before a read that relies on it."""
     AUDIT = "audit"
     """The server's own GTID_SUBSET on what the read after it must see."""
-    IMITATE = "imitate"
+    REPLAY_DIAGNOSTICS = "imitate"
     """Makes a server look as if it had run what another has run; its answer is ignored."""
     FOUND_ROWS = "found rows"
     """Asks for FOUND_ROWS(), which a statement of the proxy's own behind it would change."""
-    SETTLE = "settle"
+    WAIT_FOR_OWNED = "settle"
     """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
     STATEMENT = "statement"
     """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
@@ -39,19 +39,22 @@ class Purpose(Enum):
     RESTORE = "restore"
     """Restores the proxy's settings, which a client's command undid; must succeed."""
     DEFAULTS = "defaults"
-    """Asks what a session begins with (`proxy.server.judged`, `routing.session.defaults`)."""
-    FAREWELL = "farewell"
-    """Asks for what a session that gives its connection back carries (`proxy.client.borrowing`)."""
-    BEFORE = "before"
+    """Asks what a session begins with (`proxy.server.verified_login`,
+    `routing.session.defaults`)."""
+    SAVE_STATE = "farewell"
+    """Asks for what a session that gives its connection back carries
+    (`proxy.client.connection_lease`)."""
+    SNAPSHOT_BEFORE = "before"
     """What a server has executed, before a snapshot is taken there."""
     SNAPSHOT = "snapshot"
     """A START TRANSACTION WITH CONSISTENT SNAPSHOT on the primary."""
-    BEHIND = "behind"
+    SNAPSHOT_AFTER = "behind"
     """What a server has executed and is committing, after a snapshot was taken."""
     ROLLBACK = "rollback"
     """The proxy's own, of a transaction whose snapshots differ."""
-    LATE = "late"
-    """A COM_PING, whose OK brings what trackers could not tell before (`proxy.client.untold`)."""
+    TRACKER_PING = "late"
+    """A COM_PING, whose OK brings what trackers could not tell before
+    (`proxy.client.missing_trackers`)."""
 
 
 class Exchange:
@@ -91,24 +94,26 @@ FORWARD_CURSOR: Final = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
 PREPARE: Final = Exchange(Purpose.PREPARE, SIMPLE)
 WAIT: Final = Exchange(Purpose.WAIT, RESULTS)
 PROBE: Final = Exchange(Purpose.PROBE, RESULTS)
-GATHER: Final = Exchange(Purpose.GATHER, RESULTS)
+SHARED_PROBE: Final = Exchange(Purpose.SHARED_PROBE, RESULTS)
 CONFIRM: Final = Exchange(Purpose.CONFIRM, RESULTS)
 AUDIT: Final = Exchange(Purpose.AUDIT, RESULTS)
-IMITATE: Final = Exchange(Purpose.IMITATE, RESULTS)
-IMITATE_ROW_COUNT: Final = Exchange(Purpose.IMITATE, RESULTS, disturbs=ROW_COUNT)
+REPLAY_DIAGNOSTICS: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, RESULTS)
+IMITATE_ROW_COUNT: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, RESULTS, disturbs=ROW_COUNT)
 """A COM_PING, for example."""
-IMITATE_PREPARE: Final = Exchange(Purpose.IMITATE, PREPARED, disturbs=CONDITIONS)
+IMITATE_PREPARE: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, PREPARED, disturbs=CONDITIONS)
 """A COM_STMT_PREPARE, of which only the warnings or the error are wanted."""
-IMITATE_SETTING: Final = Exchange(Purpose.IMITATE, RESULTS, disturbs=CONDITIONS | ROW_COUNT)
+IMITATE_SETTING: Final = Exchange(
+    Purpose.REPLAY_DIAGNOSTICS, RESULTS, disturbs=CONDITIONS | ROW_COUNT
+)
 FOUND_ROWS: Final = Exchange(Purpose.FOUND_ROWS, RESULTS)
-SETTLE: Final = Exchange(Purpose.SETTLE, RESULTS)
+WAIT_FOR_OWNED: Final = Exchange(Purpose.WAIT_FOR_OWNED, RESULTS)
 VIEWS: Final = Exchange(Purpose.VIEWS, RESULTS)
 STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED, disturbs=CONDITIONS)
 RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
 DEFAULTS: Final = Exchange(Purpose.DEFAULTS, RESULTS)
-BEFORE: Final = Exchange(Purpose.BEFORE, RESULTS)
+SNAPSHOT_BEFORE: Final = Exchange(Purpose.SNAPSHOT_BEFORE, RESULTS)
 SNAPSHOT: Final = Exchange(Purpose.SNAPSHOT, SIMPLE)
-BEHIND: Final = Exchange(Purpose.BEHIND, RESULTS)
+SNAPSHOT_AFTER: Final = Exchange(Purpose.SNAPSHOT_AFTER, RESULTS)
 ROLLBACK: Final = Exchange(Purpose.ROLLBACK, SIMPLE)
-LATE: Final = Exchange(Purpose.LATE, SIMPLE, disturbs=ROW_COUNT)
-FAREWELL: Final = Exchange(Purpose.FAREWELL, RESULTS)
+TRACKER_PING: Final = Exchange(Purpose.TRACKER_PING, SIMPLE, disturbs=ROW_COUNT)
+SAVE_STATE: Final = Exchange(Purpose.SAVE_STATE, RESULTS)

@@ -163,8 +163,8 @@ class LagWatch:
             else:
                 asked_us = utc_us()
                 server.clock, found = await look(opened.channel, opened.connection)
-                untold = isinstance(found, Refused) or not found.receivers
-                waits = await self._beat(server, opened) if untold else None
+                missing_trackers = isinstance(found, Refused) or not found.receivers
+                waits = await self._beat(server, opened) if missing_trackers else None
                 applied = self._replica(server, server.clock, found)
                 if waits is not None:
                     self._beats_tell(server, waits)
@@ -173,7 +173,7 @@ class LagWatch:
                     self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
         except MalformedStatusError as error:
             server.clock = None
-            self.untold(server, str(error))
+            self.missing_trackers(server, str(error))
         self._compare_clocks(server)
         self._binlog.follow(server)
         self._tell_means(server)
@@ -211,7 +211,7 @@ class LagWatch:
         self._shared.metrics.source_lag(server.name, None)
         self._tell_means(server)
 
-    def untold(self, server: Server, cause: str) -> None:
+    def missing_trackers(self, server: Server, cause: str) -> None:
         """Nothing is known of a server's lag, which is logged once."""
         self.unmeasured(server, cause)
         if server not in self._blind:
@@ -232,7 +232,7 @@ class LagWatch:
             if found.code in _DENIED:
                 grants = [f"GRANT SELECT ON {name} TO {self._username}" for name in TABLES]
                 cause = "; ".join((cause, *grants))
-            self.untold(server, cause)
+            self.missing_trackers(server, cause)
             return []
         shared = self._shared
         topology = shared.topology
@@ -245,7 +245,7 @@ class LagWatch:
         disordered = lag.disordered
         applied = lag.take(found, server.epoch, own, clocks, behind)
         if lag.cause:
-            self.untold(server, lag.cause)
+            self.missing_trackers(server, lag.cause)
             return []
         if server in self._blind:
             self._blind.discard(server)

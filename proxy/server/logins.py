@@ -8,7 +8,7 @@ takes a kept one (`proxy.server.pool`) for the next client, of whatever user. CO
 a new session of it: the server judges the password and the account, looks up rights and roles, and
 takes the global values of variables, as it does for a new connection (docs/mysql-behaviour.md,
 *COM_CHANGE_USER*). Where it did so a moment ago for the same login, on the same connection, it is
-not asked again: `lend` gives the connection as it is (`proxy.server.judged`).
+not asked again: `lend` gives the connection as it is (`proxy.server.verified_login`).
 
 Each connection of a session takes a slot (`proxy.server.slots`): the caller takes the slot first,
 with `enter`, and hands it to `lend` or `log_in`.
@@ -27,16 +27,16 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.exchange import IMITATE, PREPARE
+from proxy.server.exchange import PREPARE, REPLAY_DIAGNOSTICS
 from proxy.server.greeting import Greeted, be_greeted
-from proxy.server.judged import preface
-from proxy.server.kept import Kept
-from proxy.server.lending import OF_ACCOUNT
+from proxy.server.idle_connection import IdleConnection
+from proxy.server.login_cache import OF_ACCOUNT
 from proxy.server.opened import Lent, Opened, Sandbox
 from proxy.server.opening import open_session
 from proxy.server.pool import OF_LINK
 from proxy.server.relogin import change_user
 from proxy.server.settings import Settings
+from proxy.server.verified_login import preface
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Logins:
         self._lending = pool.lending
         self._now = asyncio.get_running_loop().time
 
-    async def enter(self, server: Server, met: Greeted | Kept | None = None) -> Slot:
+    async def enter(self, server: Server, met: Greeted | IdleConnection | None = None) -> Slot:
         """The right to a connection, as soon as it is the caller's turn.
 
         Args:
@@ -106,7 +106,7 @@ class Logins:
         tracking: str,
         schema: str,
         slot: Slot | None = None,
-        met: Kept | None = None,
+        met: IdleConnection | None = None,
     ) -> Lent | None:
         """A connection on which the server accepted the same login a moment ago; or None.
 
@@ -149,7 +149,7 @@ class Logins:
             self._metrics.lent(server.name)
             connection.mirror.tracks_all = tracking == "ALL_GTIDS"
             connection.begin_with(
-                IMITATE if server.role is Role.PRIMARY else PREPARE,
+                REPLAY_DIAGNOSTICS if server.role is Role.PRIMARY else PREPARE,
                 *preface(
                     *(server.role, judged, login.own_attributes),
                     connection.query_attributes,
@@ -164,7 +164,7 @@ class Logins:
         login: Login,
         tracking: str,
         slot: Slot,
-        met: Greeted | Kept | None = None,
+        met: Greeted | IdleConnection | None = None,
     ) -> Opened | Sandbox:
         """Log in, over a kept connection if a fitting one exists.
 
@@ -188,11 +188,13 @@ class Logins:
         return outcome
 
     async def _log_in(
-        self, server: Server, login: Login, tracking: str, met: Greeted | Kept | None
+        self, server: Server, login: Login, tracking: str, met: Greeted | IdleConnection | None
     ) -> Opened | Sandbox:
         greeted = met if isinstance(met, Greeted) else None
         if greeted is None:
-            kept = self._take(server, login, tracking, met if isinstance(met, Kept) else None)
+            kept = self._take(
+                server, login, tracking, met if isinstance(met, IdleConnection) else None
+            )
             if kept is not None:
                 opened = await self._log_in_on(kept, login, tracking)
                 if opened is not None:
@@ -219,7 +221,7 @@ class Logins:
             raise ServerRefusedError(opened.refusal)
         return opened
 
-    async def cleaned(self, kept: Kept) -> None:
+    async def cleaned(self, kept: IdleConnection) -> None:
         """Return when the connection of a greeted client is clean, or will not be soon."""
         try:
             await kept.cleaned(_CLEANED_S)
@@ -227,11 +229,14 @@ class Logins:
             kept.leave()
             raise
 
-    def reserve(self, server: Server, capabilities: Capability, username: str) -> Kept | None:
+    def reserve(
+        self, server: Server, capabilities: Capability, username: str
+    ) -> IdleConnection | None:
         """A connection for greeting a client that will log in with these capabilities.
 
-        It is the client's until `log_in` or `lend` is given it, or `Kept.leave` is called. One that
-        can be lent to this user is preferred. None, too, where others wait for a connection.
+        It is the client's until `log_in` or `lend` is given it, or `IdleConnection.leave` is
+        called. One that can be lent to this user is preferred. None, too, where others wait for a
+        connection.
         """
         found = list(self._pool.fitting(server, _kind(server, capabilities, "")))
         kept = next(
@@ -274,8 +279,8 @@ class Logins:
             self._pool.make_room(server, room)
 
     def _take(
-        self, server: Server, login: Login, tracking: str, reserved: Kept | None
-    ) -> Kept | None:
+        self, server: Server, login: Login, tracking: str, reserved: IdleConnection | None
+    ) -> IdleConnection | None:
         pool = self._pool
         kind = _kind(server, login.capabilities, tracking)
         if self._needs_new(server, login):
@@ -296,7 +301,9 @@ class Logins:
     def _needs_new(self, server: Server, login: Login) -> bool:
         return server.role is Role.PRIMARY and self._pool.needs_new(login.username)
 
-    async def _log_in_on(self, kept: Kept, login: Login, tracking: str) -> Opened | Sandbox | None:
+    async def _log_in_on(
+        self, kept: IdleConnection, login: Login, tracking: str
+    ) -> Opened | Sandbox | None:
         """None if a new connection has to be opened."""
         server = kept.server
         connection = kept.connection
@@ -375,7 +382,7 @@ class Logins:
                 self._pool.drop(kept, "changed")
 
 
-def _slot_of(met: Greeted | Kept) -> Slot | None:
+def _slot_of(met: Greeted | IdleConnection) -> Slot | None:
     """The slot of the connection that a client was greeted with, taken from it."""
     slot, met.slot = met.slot, None
     if slot is not None:

@@ -17,12 +17,12 @@ from proxy.server.filters import RIGHTS, left_out_by_applier, left_out_of_binary
 from proxy.server.lag import LagWatch
 from proxy.server.login import Login
 from proxy.server.opening import open_connection
+from proxy.server.primary_election import PrimaryElection
 from proxy.server.query import identify, query
 from proxy.server.sources import sources
-from proxy.server.succession import Succession
 from routing.servers.gaps import gaps
 from routing.servers.observations import Observation
-from routing.servers.topology import Sight
+from routing.servers.topology import ProbeResult
 
 if TYPE_CHECKING:
     from proxy.server.opened import Opened
@@ -76,7 +76,7 @@ class Monitor:
         self._opened: dict[Server, Opened] = {}
         self._blind: set[Server] = set()  # may not be asked for filters, which was logged
         self._veiled: set[Server] = set()  # those whose replication may not be seen
-        self._succession = Succession(shared)
+        self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared, self._login)
         self._lag = LagWatch(shared, self._login.username, self._binlog)
 
@@ -111,7 +111,7 @@ class Monitor:
 
     async def _watch(self, server: Server) -> None:
         while True:
-            if server.sight is not Sight.UNKNOWN:
+            if server.sight is not ProbeResult.UNKNOWN:
                 await asyncio.sleep(self._shared.config.monitor_interval)
             await self._look(server)
             await self._succession.judge()
@@ -125,17 +125,17 @@ class Monitor:
         try:
             async with asyncio.timeout(shared.config.connect_timeout):
                 await self._ask_again(server)
-            sight = Sight.ANSWERED
+            sight = ProbeResult.ANSWERED
         except ServerRefusedError as error:
             cause = str(error)
             leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
-            sight = Sight.GONE if leaving else Sight.REFUSED
+            sight = ProbeResult.GONE if leaving else ProbeResult.REFUSED
             usable = error.error.code in _ACCOUNT_ERRORS | _STATEMENT_ERRORS
         except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
             cause = str(error) or "no answer in time"
-            sight = Sight.GONE
+            sight = ProbeResult.GONE
             usable = False
-        if sight is not Sight.ANSWERED:
+        if sight is not ProbeResult.ANSWERED:
             self._drop(server)
             server.lag = None
             shared.metrics.lag(server.name, None)
@@ -148,11 +148,11 @@ class Monitor:
             server.unreachable(shared.now())
         before, server.sight, server.seen_at = server.sight, sight, began_at
         shared.metrics.server_up(server.name, usable)
-        shared.metrics.server_watched(server.name, sight is Sight.ANSWERED)
+        shared.metrics.server_watched(server.name, sight is ProbeResult.ANSWERED)
         shared.metrics.server_writable(server.name, server.takes_writes)
         if sight is before:
             return
-        if sight is Sight.ANSWERED:
+        if sight is ProbeResult.ANSWERED:
             _log.info("server %s is up (%s)", server.name, server.version)
         elif not usable:
             _log.warning("server %s is down: %s", server.name, cause)
@@ -244,7 +244,7 @@ class Monitor:
             async with asyncio.timeout(self._shared.config.connect_timeout / 2):
                 await self._lag.ask(server, opened)
         except TimeoutError:
-            self._lag.untold(server, "its replication tables give no answer in time")
+            self._lag.missing_trackers(server, "its replication tables give no answer in time")
             self._drop(server)  # the answer may still come
 
     async def _ask_binary_log(self, server: Server, opened: Opened) -> None:

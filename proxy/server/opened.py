@@ -11,9 +11,9 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import SHOW, Requirement, read_requirement
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
 from proxy.server.greeting import LOGIN_PACKET_LIMIT
-from proxy.server.judged import judged, question
 from proxy.server.query import answer, ask, identify, query
 from proxy.server.settings import ROOM, Settings, primary_settings
+from proxy.server.verified_login import judged, question
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The connections to servers of one worker that no session has.
 
 When a client leaves, its connections to servers are not closed: `give` has them cleaned at once
-(`Kept`), and they wait for the next login (`proxy.server.logins`), until they expire.
+(`IdleConnection`), and they wait for the next login (`proxy.server.logins`), until they expire.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Capability
 from proxy.channel import ChannelClosedError
 from proxy.server.greeting import ALWAYS
-from proxy.server.kept import Kept
-from proxy.server.lending import Lending
+from proxy.server.idle_connection import IdleConnection
+from proxy.server.login_cache import LoginCache
 
 if TYPE_CHECKING:
     import asyncio
@@ -54,8 +54,8 @@ class Pool:
         self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
         self._most = config.kept_connections
-        self.lending = Lending(config.login_age if self._most else 0.0, time.monotonic)
-        self._kept: dict[Server, list[Kept]] = {}
+        self.lending = LoginCache(config.login_age if self._most else 0.0, time.monotonic)
+        self._kept: dict[Server, list[IdleConnection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._cascading: OrderedDict[str, None] = OrderedDict()  # users
 
@@ -64,11 +64,11 @@ class Pool:
 
     # What a login finds
 
-    def of(self, server: Server) -> list[Kept]:
+    def of(self, server: Server) -> list[IdleConnection]:
         """All that lead to a server."""
         return list(self._kept.get(server, ()))
 
-    def fitting(self, server: Server, kind: int) -> Iterator[Kept]:
+    def fitting(self, server: Server, kind: int) -> Iterator[IdleConnection]:
         """Those whose id no client was greeted with, the most recently used first.
 
         The others expire.
@@ -96,7 +96,7 @@ class Pool:
         if len(self._cascading) > _MOST_USERS:
             self._cascading.popitem(last=False)
 
-    def fits(self, kept: Kept, server: Server, kind: int) -> bool:
+    def fits(self, kept: IdleConnection, server: Server, kind: int) -> bool:
         """Whether a connection can serve a login there."""
         connection = kept.connection
         return (
@@ -106,7 +106,7 @@ class Pool:
             and connection.epoch == server.epoch
         )
 
-    def remove(self, kept: Kept) -> None:
+    def remove(self, kept: IdleConnection) -> None:
         """A login uses it."""
         there = self._kept[kept.server]
         there.remove(kept)
@@ -142,7 +142,7 @@ class Pool:
                 return
             self.drop(oldest, "full")
         try:
-            kept = Kept(self, connection, username, now)
+            kept = IdleConnection(self, connection, username, now)
         except ChannelClosedError:
             connection.close()  # nobody needs to know how it ends
             return
@@ -161,7 +161,7 @@ class Pool:
             and now - connection.opened_at < MAX_AGE_S
         )
 
-    def give_back(self, kept: Kept) -> None:
+    def give_back(self, kept: IdleConnection) -> None:
         """The client that was greeted with it did not log in."""
         if kept.closed:
             return
@@ -170,7 +170,7 @@ class Pool:
             kept.free()
         self._watch()
 
-    def drop(self, kept: Kept, cause: Dropped) -> None:
+    def drop(self, kept: IdleConnection, cause: Dropped) -> None:
         """Close one."""
         there = self._kept.get(kept.server)
         if there is None or kept not in there:

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from protocol.gtid import EMPTY
-from proxy.client.preparation import statement_packet
-from proxy.server.exchange import GATHER
+from proxy.client.session_setup import statement_packet
+from proxy.server.exchange import SHARED_PROBE
 from proxy.server.gtid_question import PROBE_SQL, parsed
 from proxy.wall_clock import utc_us
 from routing.servers.gathering import Gathering
@@ -89,7 +89,7 @@ class Probes:
                 self._asked_at = self._now()
                 self._asked_us = utc_us()
                 probe = statement_packet(PROBE_SQL, connection.query_attributes)
-                connection.send(((GATHER, probe),))
+                connection.send(((SHARED_PROBE, probe),))
                 self._deadline = self._call_later(self._limit, self._overdue)
                 self._metrics.probed(len(asked))
                 return

@@ -43,7 +43,8 @@ class Settings:
         role: the role that it is for; the server may get another one before the settings are made.
         tracking: its session_track_gtids.
         schema: its default schema.
-        login: whose login it is, if what the server makes of it is to be remembered (`Judged`).
+        login: whose login it is, if what the server makes of it is to be remembered
+            (`VerifiedLogin`).
         at: when that was sent, monotonic s.
     """
 

@@ -9,10 +9,10 @@ a server never has more of them than `max-server-connections`. Kept connections
 
 Where all slots are taken, callers wait for their turn, in the order of arrival. Meanwhile sessions
 are to give way: idle ones are asked, the one that has had its connection for longest first; busy
-ones check at the end of a command whether their connection is wanted (`proxy.client.borrowing`).
-Each may use its connection for `_TURN_S` first, since a change of hands costs more than a
-statement. Clients that were greeted with a connection, and do not log in, give way, too: they get
-another one.
+ones check at the end of a command whether their connection is wanted
+(`proxy.client.connection_lease`). Each may use its connection for `_TURN_S` first, since a change
+of hands costs more than a statement. Clients that were greeted with a connection, and do not log
+in, give way, too: they get another one.
 """
 
 from __future__ import annotations
@@ -148,18 +148,18 @@ class Slots:
             return slot
         within = self._within if at_most is None else min(at_most, self._within)
         queue = self._queues[server]
-        turn: asyncio.Future[Slot] = self._loop.create_future()
-        queue[turn] = None
+        current: asyncio.Future[Slot] = self._loop.create_future()
+        queue[current] = None
         self._count(server, 1)
         self._look_around()
         try:
             async with asyncio.timeout(within):
-                slot = await turn
+                slot = await current
         except BaseException as error:
-            if turn in queue:
-                del queue[turn]
-            elif not turn.cancelled():
-                turn.result().free()  # its turn came too late
+            if current in queue:
+                del queue[current]
+            elif not current.cancelled():
+                current.result().free()  # its turn came too late
             if isinstance(error, TimeoutError):
                 self._metrics.waited_for_connection(server.name, "timeout")
                 raise ServerFullError(_full(server, self._most, within)) from error
@@ -201,10 +201,10 @@ class Slots:
         self.giving[server] -= giving
         queue = self._queues[server]
         while queue:
-            turn = next(iter(queue))
-            del queue[turn]
-            if not turn.done():
-                turn.set_result(Slot(self, server))
+            current = next(iter(queue))
+            del queue[current]
+            if not current.done():
+                current.set_result(Slot(self, server))
                 return
         self._taken[server] -= 1
 

@@ -75,7 +75,7 @@ class KeptScopes:
         self._folder = folder
         self._scopes = scopes
         self._topology = topology
-        self._strayed: dict[str, GtidSet] | None = {}  # as the file has it; None: not known
+        self._diverged_gtids: dict[str, GtidSet] | None = {}  # as the file has it; None: not known
         self._metrics = metrics
         self._now = now
         self._thread = ThreadPoolExecutor(1, "scope file")
@@ -161,15 +161,15 @@ class KeptScopes:
 
     def judged(self) -> None:
         """Servers were compared: keep which of them have diverged, before anything relies on it."""
-        file, strayed = self._file, self._topology.strayed
-        if file is None or strayed == self._strayed:
+        file, diverged_gtids = self._file, self._topology.diverged_gtids
+        if file is None or diverged_gtids == self._diverged_gtids:
             return
         try:
-            file.keep_strayed(strayed)
+            file.keep_strayed(diverged_gtids)
         except StateError as error:
             self._failed(error)  # the next comparison comes soon
         else:
-            self._strayed = strayed
+            self._diverged_gtids = diverged_gtids
 
     def _mark(self, number: int) -> None:
         if self._file is None:
@@ -294,8 +294,8 @@ class KeptScopes:
             now,
         )
         self._share_unlogged(file)
-        self._strayed = dict(file.strayed)
-        self._topology.remember_strayed(file.strayed)
+        self._diverged_gtids = dict(file.diverged_gtids)
+        self._topology.remember_diverged(file.diverged_gtids)
         unknown = sum(one.kept.unknown for one in file.scopes)
         self._metrics.scopes_restored(len(file.scopes) - unknown, unknown)
         _log.info(
@@ -319,7 +319,7 @@ class KeptScopes:
                 self._thread.submit(file_or_none.close)
             return
         self._forget_numbers()
-        self._strayed = None
+        self._diverged_gtids = None
         self.judged()
         self._share_unlogged(file)
         self._scopes.begin_keeping(self)

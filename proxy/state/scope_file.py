@@ -64,8 +64,8 @@ class ScopeFile:
         marks: the marks of its scopes.
         scopes: what the file had when it was opened.
         unlogged: scopes in which something was written without a GTID; None for all of them.
-        strayed: by `server_uuid`, GTIDs that diverged servers have and that the primary may have
-            given again (`routing.servers.topology.Server.strayed`).
+        diverged_gtids: by `server_uuid`, GTIDs that diverged servers have and that the primary may
+            have given again (`routing.servers.topology.Server.diverged_gtids`).
         doubt: why all scopes are unknown; empty if they are not.
 
     Raises:
@@ -77,7 +77,7 @@ class ScopeFile:
         self.doubt = ""
         self.scopes: list[Found] = []
         self.unlogged: frozenset[ScopeKey] | None = frozenset()
-        self.strayed: dict[str, GtidSet] = {}
+        self.diverged_gtids: dict[str, GtidSet] = {}
         self._connections: list[sqlite3.Connection] = []
         make_folder(folder)
         try:
@@ -131,9 +131,9 @@ class ScopeFile:
             )
         )
 
-    def keep_strayed(self, strayed: Mapping[str, GtidSet]) -> None:
-        """Replace what the file has as `strayed`; it is on the disk when this returns."""
-        self._attempt(lambda: self._keep_strayed(strayed))
+    def keep_strayed(self, diverged_gtids: Mapping[str, GtidSet]) -> None:
+        """Replace what the file has as `diverged_gtids`; it is on the disk when this returns."""
+        self._attempt(lambda: self._keep_strayed(diverged_gtids))
 
     def end(self, used: Iterable[tuple[int, int]]) -> None:
         """Record that nothing is missing, and when scopes were last used: (UTC µs, number)."""
@@ -205,22 +205,22 @@ class ScopeFile:
         )
         self.unlogged = _unlogged(self._connection)
 
-        strayed: dict[str, list[GtidRow]] = {}
+        diverged_gtids: dict[str, list[GtidRow]] = {}
         for server_uuid, uuid, tag, start, end in self._connection.execute(
             "SELECT server_uuid, source_uuid, gtid_tag, interval_start, interval_end"
             " FROM strayed_gtids"
         ):
-            strayed.setdefault(server_uuid, []).append((uuid, tag, start, end))
-        self.strayed = {uuid: from_rows(found) for uuid, found in strayed.items()}
+            diverged_gtids.setdefault(server_uuid, []).append((uuid, tag, start, end))
+        self.diverged_gtids = {uuid: from_rows(found) for uuid, found in diverged_gtids.items()}
 
     # Writing
 
-    def _keep_strayed(self, strayed: Mapping[str, GtidSet]) -> None:
+    def _keep_strayed(self, diverged_gtids: Mapping[str, GtidSet]) -> None:
         with Transaction(self._urgent):
             self._urgent.execute("DELETE FROM strayed_gtids")
             self._urgent.executemany(
                 "INSERT INTO strayed_gtids VALUES (?, ?, ?, ?, ?)",
-                [(uuid, *row) for uuid, gtids in strayed.items() for row in rows(gtids)],
+                [(uuid, *row) for uuid, gtids in diverged_gtids.items() for row in rows(gtids)],
             )
 
     def _end(self, used: Iterable[tuple[int, int]]) -> None:

@@ -96,7 +96,7 @@ class ScopeRows:
         left = _MOST_ROWS
         rows_of = self._read_rows()
         forgotten = []
-        for number, kind, name, unknown, untold, used_us in self._connection.execute(
+        for number, kind, name, unknown, missing_trackers, used_us in self._connection.execute(
             "SELECT number, kind, name, is_unknown, lost_untold, used_us FROM scopes"
             " ORDER BY used_us DESC"
         ).fetchall():
@@ -113,7 +113,7 @@ class ScopeRows:
             is_unknown = bool(unknown) or marked
             kept = KeptScope(
                 *(Scope(kind), decode_text(bytes(name)), own, observed, lost),
-                lost_untold=bool(untold),
+                lost_untold=bool(missing_trackers),
                 unknown=is_unknown,
                 used_at=0.0,
             )

@@ -4,7 +4,7 @@ from typing import Final
 
 from protocol.gtid import GtidSet
 from routing.servers.topology import Role, Server
-from routing.word import Word
+from routing.stable_enum import StableStrEnum
 
 __all__ = [
     "ConflictPolicy",
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class Level(Word):
+class Level(StableStrEnum):
     """Consistency levels (WL#6972: BEST_EFFORT is L1, READ_OWN_WRITES L2, READ_ALL_WRITES L3)."""
 
     BEST_EFFORT = "BEST_EFFORT"
@@ -38,7 +38,7 @@ class Level(Word):
     """A state no older than the bound."""
 
 
-class Scope(Word):
+class Scope(StableStrEnum):
     """Whose writes count as a session's own."""
 
     CONNECTION = "connection"
@@ -50,7 +50,7 @@ class Scope(Word):
     """All connections through this proxy."""
 
 
-class Proof(Word):
+class Proof(StableStrEnum):
     """Why the server that answered was allowed to."""
 
     NONE = "none"
@@ -66,7 +66,7 @@ class Proof(Word):
     again."""
 
 
-class Reason(Word):
+class Reason(StableStrEnum):
     """Why this server was chosen."""
 
     WRITE = "write"
@@ -121,7 +121,7 @@ class Reason(Word):
     passed on."""
 
 
-class TimeoutPolicy(Word):
+class TimeoutPolicy(StableStrEnum):
     """What a read gets when its wait budget has run out."""
 
     PRIMARY = "primary"
@@ -129,7 +129,7 @@ class TimeoutPolicy(Word):
     STALE = "stale"
 
 
-class TransactionReads(Word):
+class TransactionReads(StableStrEnum):
     """Where a transaction that may still write reads until it does."""
 
     PRIMARY = "primary"
@@ -139,21 +139,21 @@ class TransactionReads(Word):
     """The same; at REPEATABLE READ from one replica's snapshot."""
 
 
-class ConflictPolicy(Word):
+class ConflictPolicy(StableStrEnum):
     """What a read that belongs to a replica's snapshot gets, where the primary's differs."""
 
     ERROR = "error"
     ALLOW = "allow"
 
 
-class LostPolicy(Word):
+class LostPolicy(StableStrEnum):
     """What a scope's next read gets when acknowledged writes are gone from the primary."""
 
     ERROR = "error"
     CONTINUE = "continue"
 
 
-class Outcome(Word):
+class Outcome(StableStrEnum):
     """How a statement ended, as its client saw it."""
 
     OK = "ok"

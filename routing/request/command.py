@@ -1,4 +1,4 @@
-"""A client's command, as it came and as it was interpreted. What became of it is a `Trail`."""
+"""A client's command, as it came and as it was interpreted (its `CommandOutcome` is apart)."""
 
 from typing import Final
 

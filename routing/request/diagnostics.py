@@ -7,7 +7,7 @@ from typing import Final
 
 from protocol.constants import Command as Code
 from routing.request.command import Command
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.session.diagnostics_area import KEEPING_CONDITIONS, ConnectionArea, DiagnosticsArea
 from routing.sql.diagnostics import (
     CONDITIONS,
@@ -51,25 +51,25 @@ def is_lost(diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command
 
 
 def ended(
-    diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command, trail: Trail
+    diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command, outcome: CommandOutcome
 ) -> None:
     """A command of the client's has ended on a server."""
     code = command.code
     left = _leaves(command)
-    if trail.error:
+    if outcome.error:
         if code in KEEPING_CONDITIONS or _is_about_nothing(command):
             diagnostics.refused(area, told=code not in _OF_PREPARED)
             return
         several = command.statement is None or command.statement.multi
         found = bool(left & MAY_FIND_ROWS or (left & FOUND_ROWS and several))
-        diagnostics.failed(area, 0, _repeatable(command), found=found and trail.rows > 0)
+        diagnostics.failed(area, 0, _repeatable(command), found=found and outcome.rows > 0)
     elif code in _EXECUTIONS:
         prepared = command.prepared
         if prepared is not None and prepared.asks_cursor:
             left &= ~FOUND_AS_SHOWN  # rows are still to be fetched
-        diagnostics.ran(area, left, trail.rows, trail.warnings, _repeatable(command))
+        diagnostics.ran(area, left, outcome.rows, outcome.warnings, _repeatable(command))
     elif code is Code.COM_STMT_PREPARE:
-        diagnostics.prepared(area, trail.warnings, _repeatable(command))
+        diagnostics.prepared(area, outcome.warnings, _repeatable(command))
     elif code in KEEPING_CONDITIONS:
         diagnostics.commanded(area, code)
 

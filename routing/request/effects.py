@@ -6,19 +6,24 @@ from protocol.constants import TEXT_ONE
 from protocol.errors import ServerErrorCode
 from routing.request import variables
 from routing.request.command import Command
-from routing.request.trail import Trail
-from routing.request.traits import SHOWING, explains, is_suspicious, only_writes
+from routing.request.command_properties import SHOWING, explains, is_suspicious, only_writes
+from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Server
 from routing.session.session import Session
 from routing.session.variables import TRACKING
-from routing.sql.holds import Act, PinReason
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.session_locks import Act, PinReason
+from routing.sql.statement import Statement, StatementClass, StatementReason
 
 _HIDING: Final = "session_track_system_variables"
 
 _NO_DATA: Final = (
-    *(Touch.FILE, Touch.ADMINISTRATION, Touch.TEMPORARY_TABLE, Touch.LOCKING_READ),
-    *(Touch.TABLE_LOCK, Touch.SETTING, Touch.SEVERAL),
+    *(
+        StatementReason.FILE,
+        StatementReason.ADMINISTRATION,
+        StatementReason.TEMPORARY_TABLE,
+        StatementReason.LOCKING_READ,
+    ),
+    *(StatementReason.TABLE_LOCK, StatementReason.SETTING, StatementReason.SEVERAL),
 )
 """Statements that may end a transaction, and write nothing that a later read shows."""
 
@@ -30,7 +35,12 @@ _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 
 
 def committed_unnamed(
-    command: Command, trail: Trail, state: Session, server: Server, *, doubted: bool = False
+    command: Command,
+    outcome: CommandOutcome,
+    state: Session,
+    server: Server,
+    *,
+    doubted: bool = False,
 ) -> bool:
     """Whether a command that ended well on the primary may have committed something unreported.
 
@@ -40,38 +50,38 @@ def committed_unnamed(
     if state.trackers.gtids == "OFF" or not server.gtids:
         return False  # nothing is named
     transaction = statement is not None and statement.kind is StatementClass.TRANSACTION
-    if not (trail.may_write or transaction):
+    if not (outcome.may_write or transaction):
         return False
-    named = doubted or bool(trail.own) or bool(trail.observed)
+    named = doubted or bool(outcome.own) or bool(outcome.observed)
     reasons = state.pins.reasons
     temporary = bool(reasons) and PinReason.TEMPORARY_TABLE in reasons
-    unnamed = trail.unnamed
+    unnamed = outcome.unnamed
     if not state.commits.ended(statement, named, unnamed, temporary):
         return False
     state.may_have_written(command.rules)
     return True
 
 
-def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool) -> bool:
+def wrote_unlogged(command: Command, outcome: CommandOutcome, server: Server, logged: bool) -> bool:
     """Whether a command that ended on the primary may have written something without a GTID.
 
     Args:
         command: it.
-        trail: what became of it.
+        outcome: what became of it.
         server: the primary.
         logged: what the session wrote when it began went to the binary log.
     """
     statement = command.statement
-    if trail.unlogged or not trail.may_write:
-        return trail.unlogged
+    if outcome.unlogged or not outcome.may_write:
+        return outcome.unlogged
     if statement is None:
-        return "sql_log_bin" in trail.told or not (logged and server.gtids)
+        return "sql_log_bin" in outcome.told or not (logged and server.gtids)
     if statement.kind is StatementClass.TRANSACTION or statement.reason in _NO_DATA:
         return False
     return (
         not (logged and server.gtids)
-        or (statement.reason is Touch.UNLOGGED and trail.error != _REFUSED)
-        or "sql_log_bin" in trail.told
+        or (statement.reason is StatementReason.UNLOGGED and outcome.error != _REFUSED)
+        or "sql_log_bin" in outcome.told
         or (
             bool(statement.assignments)
             and any(one.name == "sql_log_bin" for one in statement.assignments)
@@ -79,12 +89,14 @@ def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool)
     )
 
 
-def shown(command: Command, trail: Trail, state: Session, server: Server, epoch: int) -> bool:
+def shown(
+    command: Command, outcome: CommandOutcome, state: Session, server: Server, epoch: int
+) -> bool:
     """Note which server showed a client something, and writes that nothing tracks.
 
     Args:
         command: it has ended.
-        trail: what became of it.
+        outcome: what became of it.
         state: routing's view of the session.
         server: whose answer it was.
         epoch: the connection's.
@@ -92,22 +104,26 @@ def shown(command: Command, trail: Trail, state: Session, server: Server, epoch:
     Returns:
         Whether the client was shown something.
     """
-    shows = command.shape in SHOWING and (trail.rows > 0 or not only_writes(command))
+    shows = command.shape in SHOWING and (outcome.rows > 0 or not only_writes(command))
     if shows:
         state.showed(server, epoch, command.rules)
-    if trail.may_write and state.trackers.gtids == "OFF":
+    if outcome.may_write and state.trackers.gtids == "OFF":
         state.may_have_written(command.rules)
     return shows
 
 
 def succeeded(
-    command: Command, trail: Trail, state: Session, row: bytes | None = None, unseen: bool = False
+    command: Command,
+    outcome: CommandOutcome,
+    state: Session,
+    row: bytes | None = None,
+    unseen: bool = False,
 ) -> bool:
     """Take over what a statement that ended well did to the session.
 
     Args:
         command: it has ended.
-        trail: what became of it.
+        outcome: what became of it.
         state: routing's view of the session.
         row: the first row of its answer, as the server sent it, if that was kept.
         unseen: trackers may not have told what it changed.
@@ -117,43 +133,43 @@ def succeeded(
     """
     statement = command.statement
     suspect = state.suspect
-    hides = bool(trail.told or trail.blank) and _hides(trail, statement, state)
+    hides = bool(outcome.told or outcome.blank) and _hides(outcome, statement, state)
     if state.pins.reasons and not state.transaction.is_open:
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not classified, or one before it, changed something.
-        if trail.may_write:
+        if outcome.may_write:
             state.user_variables.forget()
-        changed = hides or trail.state_changed
-        return changed and (trail.may_write or suspect) and mistrust(command, state)
+        changed = hides or outcome.state_changed
+        return changed and (outcome.may_write or suspect) and pin_unknown(command, state)
     state.suspect = False
     if statement.holds:
-        _hold(command, statement, trail, state, row)
+        _hold(command, statement, outcome, state, row)
     if statement.may_run_programs:
         state.user_variables.forget()
     restore = statement.touches_tracking
     for assignment in statement.assignments:
-        restore = variables.assigned(assignment, trail, state) or restore
+        restore = variables.assigned(assignment, outcome, state) or restore
     for assignment in statement.assignments:
         if assignment.name in variables.READ_STRINGS:
             state.user_variables.forget_strings()
     hides = hides or (unseen and statement.may_run_programs)
-    if hides or (trail.state_changed and (suspect or not explains(command))):
-        restore = mistrust(command, state)
+    if hides or (outcome.state_changed and (suspect or not explains(command))):
+        restore = pin_unknown(command, state)
     if statement.touches_tracking and statement.multi:
         # Writes after the assignment may not have been tracked.
         state.may_have_written(command.rules)
     return restore
 
 
-def failed(command: Command, trail: Trail, state: Session, unseen: bool = False) -> bool:
+def failed(command: Command, outcome: CommandOutcome, state: Session, unseen: bool = False) -> bool:
     """Take over what a command may have done to the session before it failed.
 
     An ERR packet has no trackers: what they have to tell comes with the next OK packet.
 
     Args:
         command: it has ended.
-        trail: what became of it.
+        outcome: what became of it.
         state: routing's view of the session.
         unseen: as of `succeeded`.
 
@@ -163,52 +179,56 @@ def failed(command: Command, trail: Trail, state: Session, unseen: bool = False)
     statement = command.statement
     several = statement is not None and statement.multi
     if statement is None:
-        if trail.may_write:
+        if outcome.may_write:
             state.user_variables.forget()
     else:
         if statement.may_run_programs:
             state.user_variables.forget()
             if unseen:
-                return mistrust(command, state)
+                return pin_unknown(command, state)
         for assignment in statement.assignments:
             if assignment.scope == "user":
                 state.user_variables.assign(assignment.name, None)
         if several and (statement.assignments or statement.pins):
-            return mistrust(command, state)
+            return pin_unknown(command, state)
         for hold in statement.holds:
-            if hold.act is Act.TAKE and hold.reason in _TAKEN_ON_THE_WAY:
+            if hold.act is Act.ACQUIRE and hold.reason in _TAKEN_ON_THE_WAY:
                 state.pins.apply(hold, state.schema)
-    if trail.state_changed:  # before one of several results
-        return mistrust(command, state)
-    state.suspect = state.suspect or is_suspicious(command, trail)
+    if outcome.state_changed:  # before one of several results
+        return pin_unknown(command, state)
+    state.suspect = state.suspect or is_suspicious(command, outcome)
     return False
 
 
-def told_late(command: Command, trail: Trail, state: Session) -> bool:
+def told_late(command: Command, outcome: CommandOutcome, state: Session) -> bool:
     """Take over what the OK of one of the proxy's statements says of a statement that failed.
 
     Returns:
         As `succeeded`.
     """
     state.suspect = False
-    hidden = not TRACKING.isdisjoint(trail.told)
-    return (trail.state_changed or hidden) and mistrust(command, state)
+    hidden = not TRACKING.isdisjoint(outcome.told)
+    return (outcome.state_changed or hidden) and pin_unknown(command, state)
 
 
-def told_behind(command: Command, trail: Trail, state: Session) -> bool:
+def told_behind(command: Command, outcome: CommandOutcome, state: Session) -> bool:
     """Take over what the OK packet of a COM_PING says of the statement before it.
 
     Returns:
         As `succeeded`.
     """
     suspect, state.suspect = state.suspect, False
-    changed = trail.state_changed and (suspect or not explains(command))
-    hidden = not TRACKING.isdisjoint(trail.told)
-    return (changed or hidden) and mistrust(command, state)
+    changed = outcome.state_changed and (suspect or not explains(command))
+    hidden = not TRACKING.isdisjoint(outcome.told)
+    return (changed or hidden) and pin_unknown(command, state)
 
 
 def _hold(
-    command: Command, statement: Statement, trail: Trail, state: Session, row: bytes | None
+    command: Command,
+    statement: Statement,
+    outcome: CommandOutcome,
+    state: Session,
+    row: bytes | None,
 ) -> None:
     """Take over what a statement took and released."""
     prepared = command.prepared
@@ -217,19 +237,21 @@ def _hold(
         # The value of GET_LOCK() or RELEASE_LOCK(), in text or behind a bitmap of NULLs.
         worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == TEXT_ONE
     # A cursor has evaluated its rows; of several statements nobody knows which of them had any.
-    with_row = trail.rows > 0 or row is not None or (prepared is not None and prepared.asks_cursor)
+    with_row = (
+        outcome.rows > 0 or row is not None or (prepared is not None and prepared.asks_cursor)
+    )
     for hold in statement.holds:
         if hold.selected and (statement.multi or not with_row):
             continue
         if statement.multi and hold.name.startswith("."):
             # The default schema may have changed: the name of what was taken is not known.
-            if hold.act is Act.TAKE:
+            if hold.act is Act.ACQUIRE:
                 state.pins.take(hold.reason)
         else:
             state.pins.apply(hold, state.schema, worked)
 
 
-def mistrust(command: Command, state: Session) -> bool:
+def pin_unknown(command: Command, state: Session) -> bool:
     """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
     state.pins.take(PinReason.UNKNOWN)
     state.suspect = False
@@ -237,19 +259,19 @@ def mistrust(command: Command, state: Session) -> bool:
     return True
 
 
-def _hides(trail: Trail, statement: Statement | None, state: Session) -> bool:
+def _hides(outcome: CommandOutcome, statement: Statement | None, state: Session) -> bool:
     """Whether a statement has changed what trackers tell, and does not show it.
 
     Setting session_track_system_variables or session_track_state_change again makes a server forget
     what that tracker had still to report. After an error there may be nothing to report anyway.
     """
-    told = trail.told
+    told = outcome.told
     if told and not TRACKING.isdisjoint(told):
         shown = () if statement is None else statement.assignments
         hidden = TRACKING.intersection(told) - {one.name for one in shown}
         # A change of sql_log_bin was not reported while other variables were tracked.
-        trail.unlogged = trail.unlogged or _HIDING in hidden
+        outcome.unlogged = outcome.unlogged or _HIDING in hidden
         return bool(hidden)
-    if state.unknown or not trail.blank:
+    if state.unknown or not outcome.blank:
         return False
     return statement is None or statement.may_run_programs

@@ -45,9 +45,9 @@ from routing.consistency.decision import (
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.policy import choose, on_primary, required_by
-from routing.request import judgement, refusal
-from routing.request.asked import Asked
-from routing.request.judgement import WaitResult
+from routing.request import refusal, wait_results
+from routing.request.cached_decision import CachedDecision
+from routing.request.pending_probe import PendingProbe
 from routing.request.stage import (
     ASKING,
     DELAYED,
@@ -60,7 +60,6 @@ from routing.request.stage import (
     Event,
     Stage,
 )
-from routing.request.standing import Standing
 from routing.request.step import (
     Ask,
     Delay,
@@ -75,6 +74,7 @@ from routing.request.step import (
     Send,
     Step,
 )
+from routing.request.wait_results import WaitResult
 from routing.servers.topology import Server, Topology
 from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
@@ -118,7 +118,7 @@ class Read:
         sent_at: when its server was chosen, monotonic s.
         joined_at: when it joined another read's WAIT, monotonic s.
         note: what is to be counted of the last event; the caller that counts it removes it.
-        standing: the last decision, while it need not be made again.
+        cached_decision: the last decision, while it need not be made again.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Read:
         self._topology = topology
         self._waits = waits
         self._on_lost_writes = on_lost_writes
-        self.standing: Final = Standing(session, topology, waits)
+        self.cached_decision: Final = CachedDecision(session, topology, waits)
         self.stage: Stage = DONE
         self.rules: Rules = session.rules
         self.decision: Decision | None = None
@@ -156,7 +156,7 @@ class Read:
         self._stale = False
         self._reached = False  # the WAIT in front of it ended well
         self._waited = 0.0  # for other reads' WAITs, s
-        self._asked: Asked | None = None  # the question to the primary that it waits for
+        self._asked: PendingProbe | None = None  # the question to the primary that it waits for
 
     def __repr__(self) -> str:
         """Where it stands."""
@@ -227,7 +227,7 @@ class Read:
         self._take("take_up")
         self._reset(statement, None)
         self.required = required
-        self.scope = self.standing.scope
+        self.scope = self.cached_decision.scope
         self._send(decision, now)
         self._reached = reached
 
@@ -284,7 +284,7 @@ class Read:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
                 return self._join(wait, decision, now)
-        self.standing.decided(decision, scope, rules.level)
+        self.cached_decision.decided(decision, scope, rules.level)
         return self._send(decision, now)
 
     def _choose_again(self, now: float) -> Step:
@@ -318,7 +318,7 @@ class Read:
     # The primary is asked
 
     def _ask(self, scope: ScopeState) -> Ask:
-        self._asked = Asked(scope, self._topology.term)
+        self._asked = PendingProbe(scope, self._topology.term)
         self.stage = ASKING
         return Ask()
 
@@ -446,7 +446,9 @@ class Read:
         self._take("wait_answered")
         decision = self._decided()
         level, scope, sent_at = self.rules.level, self.scope, self.sent_at
-        self.standing.wait_answered(decision, result, level, scope, epoch, sent_at, waited, now)
+        self.cached_decision.wait_answered(
+            decision, result, level, scope, epoch, sent_at, waited, now
+        )
         doubt: Reason | None = None
         if result != "failed" and (decision.confirm or self.asks_order):
             doubt = self._doubt(still, ordered, epoch, now)
@@ -480,7 +482,7 @@ class Read:
     ) -> Reason | None:
         """Why the answer that follows must not count, or None."""
         server = self._decided().server
-        return judgement.doubt(server, still, ordered, self.asks_order, epoch, self.sent_at, now)
+        return wait_results.doubt(server, still, ordered, self.asks_order, epoch, self.sent_at, now)
 
     def audit_answered(self, has: bool | None, epoch: int, now: float) -> Step:
         """The replica was asked if it has what the read must see; None if it does not say.

@@ -15,7 +15,7 @@ from protocol.session_track import (
 )
 from routing.request import variables
 from routing.request.command import Command
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 
@@ -33,7 +33,7 @@ _OF_REPLICA: Final = (_GTIDS,)
 def take_trackers(
     blocks: Sequence[bytes],
     command: Command,
-    trail: Trail,
+    outcome: CommandOutcome,
     state: Session,
     server: Server,
     epoch: int,
@@ -46,7 +46,7 @@ def take_trackers(
     Args:
         blocks: what they hold.
         command: what was answered.
-        trail: what became of it.
+        outcome: what became of it.
         state: routing's view of the session.
         server: whose answer it was.
         epoch: the connection's.
@@ -62,10 +62,10 @@ def take_trackers(
     """
     primary = server.role is _PRIMARY
     wanted = _OF_PRIMARY if primary else _OF_REPLICA
-    asked_at = inf if primary else trail.sent_at  # a primary is never asked what it had
+    asked_at = inf if primary else outcome.sent_at  # a primary is never asked what it had
     tracked = unread = 0
     for block in blocks:
-        trail.blank = trail.blank or not block
+        outcome.blank = outcome.blank or not block
         for kind, entity in entries(block):
             if kind not in wanted:
                 continue
@@ -80,15 +80,15 @@ def take_trackers(
                 if unsure and (tracks_all or state.trackers.gtids == "ALL_GTIDS"):
                     continue  # its own, or all: its writes count as unreported
                 if tracks_all:
-                    if not trail.may_write and not command.is_read:
+                    if not outcome.may_write and not command.is_read:
                         continue  # what a driver sets when it connects has seen nothing
-                    trail.observed |= gtids
+                    outcome.observed |= gtids
                     state.saw(gtids, server, now, command.rules)
-                    if not trail.may_write:
+                    if not outcome.may_write:
                         continue
                     # The server does not tell which of them are its own: none is left out.
                 else:
-                    trail.own = gtids if trail.own is EMPTY else trail.own | gtids
+                    outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
                 state.wrote(gtids, server, now, command.rules)
                 tracked += 1
                 continue
@@ -96,7 +96,7 @@ def take_trackers(
             if isinstance(change, Schema):
                 state.chose_schema(change.name)
             elif isinstance(change, SystemVariable):
-                variables.told(change.name.lower(), change.value, command, trail, state)
+                variables.told(change.name.lower(), change.value, command, outcome, state)
             elif isinstance(change, StateChange):
-                trail.state_changed = trail.state_changed or change.changed
+                outcome.state_changed = outcome.state_changed or change.changed
     return tracked, unread

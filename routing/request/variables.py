@@ -7,7 +7,7 @@ them (`routing.session.variables`).
 from typing import Final
 
 from routing.request.command import Command
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.session.defaults import flags_between
 from routing.session.session import Session
 from routing.session.variables import (
@@ -23,7 +23,7 @@ from routing.session.variables import (
     pins,
     switched,
 )
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 from routing.sql.statement import Assignment, Statement
 from routing.transaction.modes import is_on
 
@@ -40,15 +40,15 @@ READ_STRINGS: Final = _CHARACTER_SETS | {
 """What a string literal's value and collation depend on."""
 
 
-def told(name: str, value: str, command: Command, trail: Trail, state: Session) -> None:
+def told(name: str, value: str, command: Command, outcome: CommandOutcome, state: Session) -> None:
     """Take over the value of a system variable that a tracker of the primary's tells."""
     if name == SWITCH and SWITCH not in state.defaults.values:
         return  # what has changed in it is not known: it is taken from the statement
-    trail.told |= {name}
+    outcome.told |= {name}
     if name == "character_set_results":
         state.results = value
     if name == "sql_log_bin" and state.suspect:
-        trail.unlogged = True  # it is told of what failed
+        outcome.unlogged = True  # it is told of what failed
     if name == "autocommit":
         state.transaction.autocommit_told(is_on(value))
     elif name == "transaction_read_only":
@@ -87,7 +87,7 @@ def _shows(statement: Statement | None, name: str) -> bool:
     return False
 
 
-def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
+def assigned(assignment: Assignment, outcome: CommandOutcome, state: Session) -> bool:
     """Take over one assignment of a SET; whether it touched the proxy's own settings."""
     name = assignment.name
     value = assignment.value
@@ -100,13 +100,13 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
     if assignment.scope != "session":
         return False
     if name == "autocommit":
-        if name not in trail.told:
+        if name not in outcome.told:
             state.transaction.autocommit_set(is_on(value))
     elif name == "transaction_read_only":
-        if name not in trail.told:
+        if name not in outcome.told:
             state.transaction.modes.read_only = False  # no tracker says what it is
     elif name in TRACKING:
-        if name not in trail.told:
+        if name not in outcome.told:
             state.trackers.set(name, value)
         return True
     elif name == "gtid_next":
@@ -114,8 +114,8 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
             state.pins.take(PinReason.VARIABLE, name)
         else:
             state.pins.give(PinReason.VARIABLE, name)
-    elif name in NOT_CARRIED or _has_been_told(name, value, trail):
-        if name == "character set" and "collation_connection" not in trail.told:
+    elif name in NOT_CARRIED or _has_been_told(name, value, outcome):
+        if name == "character set" and "collation_connection" not in outcome.told:
             _carry("collation_connection", collation_of(state.schema), state)
         literal = state.variables.get(name) if name in _BEHIND_NAMES else None
         if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
@@ -137,11 +137,11 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
     return False
 
 
-def _has_been_told(name: str, value: str | None, trail: Trail) -> bool:
+def _has_been_told(name: str, value: str | None, outcome: CommandOutcome) -> bool:
     """Whether a tracker has told what the assignment did."""
     if name in _NAMING and value == "DEFAULT":
-        return not trail.told.isdisjoint(_BY_NAMES)
-    return name in trail.told and (name in CARRIED or name in PINNING)
+        return not outcome.told.isdisjoint(_BY_NAMES)
+    return name in outcome.told and (name in CARRIED or name in PINNING)
 
 
 def _carry(name: str, literal: str, state: Session) -> None:

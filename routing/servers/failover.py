@@ -29,7 +29,7 @@ writes are lost, which is reported (`on-lost-writes`).
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.servers.topology import Server, Sight, Topology
+from routing.servers.topology import ProbeResult, Server, Topology
 
 REOPEN: Final = "if it is to be the primary, SET GLOBAL read_only = ON there, and then OFF"
 """What lets a server be seen to open."""
@@ -68,7 +68,7 @@ class Election:
         self.obstacle = ""
         if primary.takes_writes:
             self._had = primary.applied
-        if any(server.sight is Sight.UNKNOWN for server in topology.servers):
+        if any(server.sight is ProbeResult.UNKNOWN for server in topology.servers):
             return None
         if primary.takes_writes and primary.uuid == self.kept:
             self.settled = True
@@ -113,10 +113,10 @@ class Election:
             return "it cannot be seen whether it replicates (grant the monitor REPLICATION CLIENT)"
         primary = topology.primary
         lacked = (self._had & primary.applied) - server.applied  # it may have been made anew
-        if primary.sight is not Sight.GONE and lacked:
+        if primary.sight is not ProbeResult.GONE and lacked:
             return f"it lacks what {primary.name} has, which is there still: {lacked.text}"
         if not server.opened:
-            if primary.sight is Sight.GONE and server.uuid in self.former:
+            if primary.sight is ProbeResult.GONE and server.uuid in self.former:
                 return f"it was the primary before {primary.name}, which may come back; {REOPEN}"
             for other in topology.servers:
                 lacked = _without_own(other) - server.applied
@@ -126,9 +126,9 @@ class Election:
 
 
 def _has_stepped_down(primary: Server, claimant: Server) -> bool:
-    if primary.sight is Sight.GONE:
+    if primary.sight is ProbeResult.GONE:
         return True
-    if primary.sight is not Sight.ANSWERED:
+    if primary.sight is not ProbeResult.ANSWERED:
         return False
     return primary.read_only is True or claimant.uuid in (primary.sources or ())
 

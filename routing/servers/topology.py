@@ -11,7 +11,7 @@ from routing.servers.lag import Lag
 from routing.servers.observations import Observations
 from routing.servers.rate_limit import RateLimit
 from routing.servers.refusals import Refusals
-from routing.word import Word
+from routing.stable_enum import StableStrEnum
 
 _PENDING_LIMIT: Final = 64
 RESTART_SLACK_S: Final = 1.0
@@ -28,14 +28,14 @@ _EPOCHS: Final = 1 << 32
 _FALLBACK_RATE: Final = 2000.0
 
 
-class Role(Word):
+class Role(StableStrEnum):
     """What a server is in the topology."""
 
     PRIMARY = "primary"
     REPLICA = "replica"
 
 
-class Sight(Word):
+class ProbeResult(StableStrEnum):
     """How the monitor's last look at a server ended."""
 
     UNKNOWN = "unknown"
@@ -46,7 +46,7 @@ class Sight(Word):
     GONE = "gone"
 
 
-class Witness(Protocol):
+class ApplyListener(Protocol):
     """Takes down what servers say of themselves."""
 
     def identified(
@@ -94,13 +94,14 @@ class Server:
         clock: what its clock was ahead of the proxy's at the monitor's last look; None if unknown.
         lost_running: it ran when it lost GTIDs last.
         errant: transactions that it has and the primary has not.
-        strayed: those of them with names that the primary itself gives: it lost them, and may give,
-            or have given, the names again. What this server has under them is not what the primary
-            has. It is so for as long as the server has any of them.
-        regained: those of `strayed` that it has although it lost GTIDs while it ran (RESET BINARY
-            LOGS AND GTIDS, which takes all of them): its `gtid_purged` says how (`got_again`).
-        strayed_before: what had `strayed` before the start, by `server_uuid`: of servers that were
-            not met since.
+        diverged_gtids: those of them with names that the primary itself gives: it lost them, and
+            may give, or have given, the names again. What this server has under them is not what
+            the primary has. It is so for as long as the server has any of them.
+        regained: those of `diverged_gtids` that it has although it lost GTIDs while it ran (RESET
+            BINARY LOGS AND GTIDS, which takes all of them): its `gtid_purged` says how
+            (`got_again`).
+        diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
+            that were not met since.
         filters: what replication leaves out there.
         witness: is told when it says that it has more, or began anew; None if nobody is.
     """
@@ -122,7 +123,7 @@ class Server:
         self.proof_max_age = inf
         self.read_only: bool | None = None
         self.opened = False
-        self.sight = Sight.UNKNOWN
+        self.sight = ProbeResult.UNKNOWN
         self.seen_at = 0.0
         self.sources: frozenset[str] | None = None
         self.lag: float | None = None
@@ -130,12 +131,12 @@ class Server:
         self.replication = Lag()
         self.clock: Clock | None = None
         self.errant: GtidSet = EMPTY
-        self.strayed: GtidSet = EMPTY
+        self.diverged_gtids: GtidSet = EMPTY
         self.regained: GtidSet = EMPTY
         self.lost_running = False
-        self.strayed_before: dict[str, GtidSet] = {}
+        self.diverged_before: dict[str, GtidSet] = {}
         self.filters = Filters()
-        self.witness: Witness | None = None
+        self.witness: ApplyListener | None = None
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
@@ -168,7 +169,7 @@ class Server:
     @property
     def diverged(self) -> bool:
         """Whether it has something else than the primary under a name."""
-        return bool(self.strayed)
+        return bool(self.diverged_gtids)
 
     @property
     def applied(self) -> GtidSet:
@@ -201,10 +202,14 @@ class Server:
         return True
 
     @property
-    def vouches(self) -> bool:
+    def gtids_trustworthy(self) -> bool:
         """Whether the GTIDs that it has tell what it has."""
-        strayed = self.strayed is not EMPTY and bool(self.strayed)
-        return self.gtids and not strayed and not (self.filters.lacking and self.filters.refused)
+        diverged_gtids = self.diverged_gtids is not EMPTY and bool(self.diverged_gtids)
+        return (
+            self.gtids
+            and not diverged_gtids
+            and not (self.filters.lacking and self.filters.refused)
+        )
 
     def seen_read_only(self, read_only: bool) -> None:
         """Take its `read_only`."""
@@ -217,7 +222,7 @@ class Server:
     @property
     def takes_writes(self) -> bool:
         """Whether it did when the monitor looked last."""
-        return self.sight is Sight.ANSWERED and self.read_only is False
+        return self.sight is ProbeResult.ANSWERED and self.read_only is False
 
     def is_doubtful(self, now: float) -> bool:
         """Whether what it has proved was proved too long ago; `now` is monotonic, s."""
@@ -298,17 +303,17 @@ class Server:
             # A new incarnation was noticed meanwhile, and this may be the word of the old one. A
             # connection to the same process is as good as any, from now on.
             return epoch_before if restarted else self.epoch
-        bereft = not executed.covers(applied_before)
+        lost_gtids = not executed.covers(applied_before)
         had = applied_before | self._mistaken
         self._mistaken = EMPTY
         if not executed.covers(had):
             # A crash takes its last transactions, and leaves what it has under other names.
-            self.strayed &= executed
-            self.regained = EMPTY if restarted else self.strayed
+            self.diverged_gtids &= executed
+            self.regained = EMPTY if restarted else self.diverged_gtids
             self.lost_running = not restarted
             if not had & executed:
                 self.filters.made_anew()
-        if restarted or bereft:
+        if restarted or lost_gtids:
             self._begin(executed, sent_at)
             if restarted:
                 self.opened = False  # it was its configuration that opened it
@@ -316,7 +321,7 @@ class Server:
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
                 self.started_epoch = self.epoch
             if uuid != self.uuid:
-                self.strayed = self.strayed_before.pop(uuid, EMPTY) & executed
+                self.diverged_gtids = self.diverged_before.pop(uuid, EMPTY) & executed
                 self.regained = EMPTY
                 self.filters.made_anew()
             self.uuid = uuid
@@ -334,7 +339,7 @@ class Server:
         to its binary log since it was reset, so it was replicated, from what the primary is now.
         """
         if self.regained <= executed:
-            self.strayed -= self.regained - purged
+            self.diverged_gtids -= self.regained - purged
         self.regained = EMPTY
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
@@ -436,7 +441,7 @@ class Topology:
         proof_max_age: float = inf,
         *,
         allows_filters: bool = False,
-        for_primary: frozenset[Word] = frozenset(),
+        for_primary: frozenset[StableStrEnum] = frozenset(),
     ) -> None:
         """Names are ``host:port``.
 
@@ -486,21 +491,23 @@ class Topology:
             and now >= replica.down_until
             and not self.refusals.until
             and self.primary.gtids
-            and replica.vouches
+            and replica.gtids_trustworthy
             and not (relies and replica.is_doubtful(now))
         )
 
     @property
-    def strayed(self) -> dict[str, GtidSet]:
-        """What servers have `strayed`, by `server_uuid`; of those that were not met yet, too."""
-        found = dict(self.primary.strayed_before)
-        found.update({server.uuid: server.strayed for server in self.servers if server.strayed})
+    def diverged_gtids(self) -> dict[str, GtidSet]:
+        """The servers' `diverged_gtids`, by `server_uuid`; of those not met yet, too."""
+        found = dict(self.primary.diverged_before)
+        found.update(
+            {server.uuid: server.diverged_gtids for server in self.servers if server.diverged_gtids}
+        )
         return found
 
-    def remember_strayed(self, strayed: dict[str, GtidSet]) -> None:
+    def remember_diverged(self, diverged_gtids: dict[str, GtidSet]) -> None:
         """It was found before the start that servers with these `server_uuid`s have strayed."""
         for server in self.servers:
-            server.strayed_before = strayed
+            server.diverged_before = diverged_gtids
 
     def held_by_replicas(self) -> list[Held]:
         """What each replica has proved so far; for `compare`, before the primary is asked."""
@@ -516,17 +523,17 @@ class Topology:
             has: what the primary was committing, asked first, with its `gtid_executed`.
         """
         # What the primary had of that as a replica: whoever followed the one before has others.
-        strayed, self.primary.strayed = self.primary.strayed, EMPTY
+        diverged_gtids, self.primary.diverged_gtids = self.primary.diverged_gtids, EMPTY
         for replica, uuid, gtids, epoch in held:
             if uuid != replica.uuid:
                 continue  # a crash may have left some of it; another server has none of it
-            replica.strayed |= strayed
+            replica.diverged_gtids |= diverged_gtids
             since = epoch != replica.epoch
             replica.errant = (gtids & replica.applied if since else gtids) - has
             for tsid in replica.errant.tsids:
                 if tsid.startswith(self.primary.uuid):
                     found = GtidSet({tsid: replica.errant.intervals(tsid)})
-                    replica.strayed |= found
+                    replica.diverged_gtids |= found
                     if not since:
                         replica.regained -= found  # that is no older than what is known of it
                     elif replica.lost_running:

@@ -11,10 +11,10 @@ is certain.
 from typing import Final
 
 from protocol.constants import IN_TRANS
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, StatementReason
 from routing.transaction.transaction import Transaction
 
-_DEFINITIONS: Final = (Touch.DEFINITION, Touch.ACCOUNT)
+_DEFINITIONS: Final = (StatementReason.DEFINITION, StatementReason.ACCOUNT)
 _UPDATED: Final = b"Rows matched: "
 _NO_ROW: Final = b"  Changed: 0  "
 """In the text of an UPDATE's OK: where a client asks for found rows, these count as affected."""
@@ -101,14 +101,14 @@ class Commits:
             self.unwatched = False
             return True
         # SELECT … INTO OUTFILE counts rows, too.
-        return unnamed and not (statement is not None and statement.reason is Touch.FILE)
+        return unnamed and not (statement is not None and statement.reason is StatementReason.FILE)
 
 
 def _ends_transaction(statement: Statement | None) -> bool:
     """Whether it has ended a transaction, perhaps to begin another."""
     if statement is None or statement.kind is not StatementClass.TRANSACTION:
         return False
-    return statement.reason is not Touch.SAVEPOINT and not statement.assignments
+    return statement.reason is not StatementReason.SAVEPOINT and not statement.assignments
 
 
 def _rolls_back(statement: Statement | None) -> bool:

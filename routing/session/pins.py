@@ -1,11 +1,11 @@
 """What keeps a session on its primary connection, and until when.
 
 A connection can hold state that no other can be given: a temporary table, a lock, a handler.
-Statements say what they take and release (`routing.sql.holds`); `Pins` remembers what is held. It
-is forgotten only once it is certain that nothing is held any more.
+Statements say what they take and release (`routing.sql.session_locks`); `Pins` remembers what is
+held. It is forgotten only once it is certain that nothing is held any more.
 """
 
-from routing.sql.holds import Act, Hold, PinReason
+from routing.sql.session_locks import Act, PinReason, SessionLock
 
 
 class Pins:
@@ -23,7 +23,7 @@ class Pins:
         self._locks: dict[str, int] = {}
         self._countless = False
 
-    def apply(self, hold: Hold, schema: str, worked: bool | None = None) -> None:
+    def apply(self, hold: SessionLock, schema: str, worked: bool | None = None) -> None:
         """Take over what a statement did.
 
         Args:
@@ -40,13 +40,13 @@ class Pins:
                 self._locks = {}
                 self._countless = False
         elif reason is PinReason.NAMED_LOCK:
-            if hold.act is Act.TAKE:
+            if hold.act is Act.ACQUIRE:
                 self._lock(hold, worked)
             elif hold.once:
                 self._unlock(name, worked)
-        elif hold.act is Act.TAKE:
+        elif hold.act is Act.ACQUIRE:
             self._held.add((reason, name))
-        elif hold.act is Act.GIVE:
+        elif hold.act is Act.RELEASE:
             self._held.discard((reason, name))
         elif any(held[0] is reason for held in self._held):
             self._held.add((reason, ""))
@@ -83,7 +83,7 @@ class Pins:
             held.append(PinReason.NAMED_LOCK.value)
         return ", ".join(held)
 
-    def _lock(self, hold: Hold, worked: bool | None) -> None:
+    def _lock(self, hold: SessionLock, worked: bool | None) -> None:
         if not hold.once:
             self._countless = True
         elif worked is not False:

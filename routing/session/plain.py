@@ -3,10 +3,10 @@
 A plain session reads at READ_OWN_WRITES, and has no transaction, open or about to be; nothing pins
 it to the primary; no replica is left out for its sake; all that changed its session on the primary
 is known. Then a plain read (`Statement.plain`) goes where the last one went as long as that server
-has what must be seen, and otherwise where the policy finds a replica (`routing.request.standing`).
-A plain write goes to the primary. Neither server needs to be told anything first. Only the
-session's own state is looked at here. What other sessions or the servers change is checked anew
-with each statement.
+has what must be seen, and otherwise where the policy finds a replica
+(`routing.request.cached_decision`). A plain write goes to the primary. Neither server needs to be
+told anything first. Only the session's own state is looked at here. What other sessions or the
+servers change is checked anew with each statement.
 
 Three things can change any of this, and each sets `Session.plain` to False, so that it is
 determined anew when the next statement comes: a command that is not a plain statement
@@ -42,6 +42,6 @@ def is_plain(session: Session) -> bool:
         return False  # what a tracker tells is more than its own
     if session.pins.reasons or session.commits.unwatched:
         return False  # there are, or were, rows that have no GTIDs
-    if session.avoided or session.objections.last:
+    if session.avoided or session.rejections.last:
         return False
     return not session.in_server_schema

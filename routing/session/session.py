@@ -11,8 +11,8 @@ from routing.session.commits import Commits
 from routing.session.defaults import UNKNOWN, Defaults
 from routing.session.diagnostics_area import DiagnosticsArea
 from routing.session.lexer_modes import LexerModes
-from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
+from routing.session.replica_rejections import ReplicaRejections, Told
 from routing.session.trackers import Trackers
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
@@ -23,8 +23,8 @@ from routing.session.variables import (
     SWITCH,
     literal_of,
 )
-from routing.sql.holds import PinReason
 from routing.sql.query import SERVER_SCHEMAS
+from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement
 from routing.transaction.transaction import Transaction
 
@@ -68,7 +68,7 @@ class Session:
         noted: results of a transaction may have told nothing of what the next OK packet tells.
         trackers: what the client is to see of them, and which GTIDs its primary tells.
         avoided: replicas that do not let this user in.
-        objections: replicas that did not take what it carries.
+        rejections: replicas that did not take what it carries.
         diagnostics: what its next statement may ask about those before it.
         preferred: index of the replica that the session asks first.
         plain: it is so (`routing.session.plain`); False also where that is not known.
@@ -108,7 +108,7 @@ class Session:
         self.noted = False
         self.trackers = Trackers(rules.tracking)
         self.avoided: frozenset[Server] = frozenset()
-        self.objections = Objections()
+        self.rejections = ReplicaRejections()
         self.diagnostics = DiagnosticsArea()
         self.preferred = preferred
         self.plain = False
@@ -265,7 +265,7 @@ class Session:
         """Whether a replica does not let it in, or does not take what it carries."""
         if server in self.avoided:
             return True
-        return bool(self.objections.last) and self.objections.hold(server, self.told, now)
+        return bool(self.rejections.last) and self.rejections.hold(server, self.told, now)
 
     def logged_in(self, user: str) -> None:
         """Somebody else logged in, and has the roles of that login."""
@@ -273,7 +273,7 @@ class Session:
         self.role = None
         self.role_version = 0
         self.avoided = frozenset()
-        self.objections.clear()
+        self.rejections.clear()
 
     def set_variable(self, name: str, literal: str) -> None:
         """The client set a session variable to a literal."""

@@ -17,10 +17,10 @@ from typing import Final
 
 from routing.sql import grammar
 from routing.sql.diagnostics import PARTS
-from routing.sql.holds import Act, Hold, PinReason
 from routing.sql.identifiers import identifier
 from routing.sql.lexer import MODE_UTF8, QUOTED, Tokens, lex
-from routing.sql.statement import MAX_TEXT, Statement, StatementClass, Touch
+from routing.sql.session_locks import Act, PinReason, SessionLock
+from routing.sql.statement import MAX_TEXT, Statement, StatementClass, StatementReason
 from routing.sql.user_variables import ALL
 from routing.sql.verdict import Verdict
 
@@ -41,7 +41,7 @@ DICTIONARY: Final = 32
 Name = tuple[str, str]
 """Schema and table."""
 
-_NAMED_LOCK: Final = Hold(Act.TAKE, PinReason.NAMED_LOCK)
+_NAMED_LOCK: Final = SessionLock(Act.ACQUIRE, PinReason.NAMED_LOCK)
 
 _BEFORE_TABLE: Final = frozenset({b"FROM", b"JOIN", b"STRAIGHT_JOIN"})
 _BEHIND_TABLE: Final = _BEFORE_TABLE | frozenset(
@@ -107,14 +107,16 @@ def through(statement: Statement, touched: int) -> Statement:
     kind = statement.kind
     reason = statement.reason
     if touched & CALLS:
-        kind, reason = StatementClass.WRITE, Touch.UNKNOWN_FUNCTION
+        kind, reason = StatementClass.WRITE, StatementReason.UNKNOWN_FUNCTION
     elif kind not in (StatementClass.WRITE, StatementClass.PIN):
         if touched & LOCKS:
-            kind, reason = StatementClass.PIN, Touch.LOCK_FUNCTION
+            kind, reason = StatementClass.PIN, StatementReason.LOCK_FUNCTION
         elif touched & (BOUND | ASKS):
-            kind, reason = StatementClass.SESSION, Touch.SESSION_FUNCTION
+            kind, reason = StatementClass.SESSION, StatementReason.SESSION_FUNCTION
         elif kind is StatementClass.READ:
-            reason = Touch.METADATA if touched & DICTIONARY else Touch.USER_VARIABLE
+            reason = (
+                StatementReason.METADATA if touched & DICTIONARY else StatementReason.USER_VARIABLE
+            )
     return replace(
         statement,
         kind=kind,
@@ -199,9 +201,9 @@ def _touched(verdict: Verdict) -> int:
     kind = verdict.kind
     flags = ASKS if verdict.asks else PLAIN
     if kind is StatementClass.READ:
-        flags |= DICTIONARY if verdict.reason is Touch.METADATA else PLAIN
+        flags |= DICTIONARY if verdict.reason is StatementReason.METADATA else PLAIN
         return flags | (VARIABLES if verdict.user_variables else PLAIN)
-    if kind is StatementClass.PIN and verdict.reason is Touch.LOCK_FUNCTION:
+    if kind is StatementClass.PIN and verdict.reason is StatementReason.LOCK_FUNCTION:
         return flags | LOCKS | BOUND
     if kind is StatementClass.SESSION or kind is StatementClass.DIAGNOSTIC:
         return flags | BOUND

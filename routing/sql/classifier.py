@@ -4,8 +4,8 @@ from typing import Final, Generic, TypeVar
 
 from routing.sql.directive import directive_comment
 from routing.sql.lexer import MODES, skeleton
-from routing.sql.own_statement import mentions_tidegate
-from routing.sql.statement import MAX_TEXT, Statement, Touch, classify_text
+from routing.sql.statement import MAX_TEXT, Statement, StatementReason, classify_text
+from routing.sql.tidegate_statement import mentions_tidegate
 from routing.sql.token_patterns import NAME_DIGITS, NUMBERED
 
 MAX_KEY: Final = 1024
@@ -13,12 +13,12 @@ MAX_KEY: Final = 1024
 GENERATION: Final = 2048
 """Entries in each half of a cache."""
 _LITERAL: Final = (
-    Touch.KILL,
-    Touch.UNREADABLE,
-    Touch.PROXY,
-    Touch.PREPARED_STATEMENT,
-    Touch.EXECUTED,
-    Touch.STATUS,
+    StatementReason.KILL,
+    StatementReason.UNREADABLE,
+    StatementReason.PROXY,
+    StatementReason.PREPARED_STATEMENT,
+    StatementReason.EXECUTED,
+    StatementReason.STATUS,
 )
 """Reasons of statements that are not what others of their skeleton are."""
 _DIGITS_AS_ZERO: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))

@@ -10,7 +10,7 @@ from routing.consistency.adjustment import (
     SettingError,
     read_setting,
 )
-from routing.sql.own_statement import LONGEST, WrongOwn, advice
+from routing.sql.tidegate_statement import LONGEST, WrongOwn, advice
 
 # Anything that looks like a setting counts as one, perhaps a wrong one: an error is better than
 # silence.

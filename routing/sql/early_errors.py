@@ -13,7 +13,7 @@ import re
 from typing import Final
 
 from protocol.errors import ServerErrorCode
-from routing.sql.statement import Statement, Touch
+from routing.sql.statement import Statement, StatementReason
 from routing.sql.token_patterns import BLANK
 
 PARSING: Final = ServerErrorCode.ER_PARSE_ERROR.code
@@ -35,23 +35,50 @@ LOOKING_UP: Final = frozenset(
 
 QUERIES: Final = frozenset(
     {
-        *(Touch.NOTHING, Touch.USER_VARIABLE, Touch.SYSTEM_VARIABLE, Touch.SESSION_FUNCTION),
-        *(Touch.LOCKING_READ, Touch.SERVER_STATE, Touch.METADATA, Touch.PLAN),
+        *(
+            StatementReason.NOTHING,
+            StatementReason.USER_VARIABLE,
+            StatementReason.SYSTEM_VARIABLE,
+            StatementReason.SESSION_FUNCTION,
+        ),
+        *(
+            StatementReason.LOCKING_READ,
+            StatementReason.SERVER_STATE,
+            StatementReason.METADATA,
+            StatementReason.PLAN,
+        ),
     }
 )
 """Statements without stored functions, except in views: such functions write as they run."""
 
 PARSED_FIRST: Final = QUERIES | {
-    *(Touch.FILE, Touch.LOCK_FUNCTION, Touch.STATUS, Touch.DIAGNOSTICS, Touch.FOUND_ROWS),
-    *(Touch.TRANSACTION, Touch.SAVEPOINT, Touch.SETTING, Touch.DEFAULT_SCHEMA, Touch.HANDLER),
-    *(Touch.PREPARED_STATEMENT, Touch.KILL),
+    *(
+        StatementReason.FILE,
+        StatementReason.LOCK_FUNCTION,
+        StatementReason.STATUS,
+        StatementReason.DIAGNOSTICS,
+        StatementReason.FOUND_ROWS,
+    ),
+    *(
+        StatementReason.TRANSACTION,
+        StatementReason.SAVEPOINT,
+        StatementReason.SETTING,
+        StatementReason.DEFAULT_SCHEMA,
+        StatementReason.HANDLER,
+    ),
+    *(StatementReason.PREPARED_STATEMENT, StatementReason.KILL),
 }
 """Statements that commit nothing before they are parsed, and run no program."""
 
 COMMITTING_FIRST: Final = frozenset(
     {
-        *(Touch.DEFINITION, Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.TABLE_LOCK),
-        *(Touch.TEMPORARY_TABLE, Touch.UNLOGGED),
+        *(
+            StatementReason.DEFINITION,
+            StatementReason.ACCOUNT,
+            StatementReason.ADMINISTRATION,
+            StatementReason.TABLE_LOCK,
+        ),
+        *(StatementReason.TEMPORARY_TABLE, StatementReason.UNLOGGED),
     }
 )
 """Statements that open tables after an implicit commit, perhaps with a trigger that cannot be
@@ -79,14 +106,14 @@ def did_nothing(
     if b";" in text.rstrip(b"\t\n\v\f\r ;"):
         return False  # the statements before the one that failed may have run
     if error == READ_ONLY:
-        return read_only and reason is Touch.DATA
+        return read_only and reason is StatementReason.DATA
     if error == IN_PROGRESS:
-        return reason is Touch.TRANSACTION
+        return reason is StatementReason.TRANSACTION
     if error in LOOKING_UP:
         return reason in QUERIES
     if error != PARSING:
         return False
-    if reason is Touch.UNREADABLE:
+    if reason is StatementReason.UNREADABLE:
         # Without a call it runs no function. `mysql` begins with such a one: select $$.
         return b"(" not in text and _SELECTING.match(text) is not None
     if reason in COMMITTING_FIRST:

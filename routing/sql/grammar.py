@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Final
 
 from routing.sql import diagnostics, query
-from routing.sql.holding import altered, created_table, dropped_tables, handled, lock_holds
-from routing.sql.holds import UNKNOWN_HOLD, Act, Hold, PinReason
 from routing.sql.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
+from routing.sql.lock_parsing import altered, created_table, dropped_tables, handled, lock_holds
+from routing.sql.session_locks import UNKNOWN_HOLD, Act, PinReason, SessionLock
 from routing.sql.set_statement import set_verdict
 from routing.sql.user_variables import assigned, mentioned
-from routing.sql.verdict import StatementClass, Touch, Verdict
+from routing.sql.verdict import StatementClass, StatementReason, Verdict
 
 READ: Final = StatementClass.READ
 WRITE: Final = StatementClass.WRITE
@@ -23,24 +23,24 @@ SESSION: Final = StatementClass.SESSION
 PIN: Final = StatementClass.PIN
 DIAGNOSTIC: Final = StatementClass.DIAGNOSTIC
 
-UNKNOWN: Final = Verdict(WRITE, Touch.UNKNOWN_STATEMENT, may_write=True)
+UNKNOWN: Final = Verdict(WRITE, StatementReason.UNKNOWN_STATEMENT, may_write=True)
 
-_DEFINITION: Final = Verdict(WRITE, Touch.DEFINITION, may_write=True)
-_ACCOUNT: Final = Verdict(WRITE, Touch.ACCOUNT, may_write=True)
-_ADMINISTRATION: Final = Verdict(WRITE, Touch.ADMINISTRATION, may_write=True)
-_DATA: Final = Verdict(WRITE, Touch.DATA, may_write=True)
-_COMMITS: Final = Verdict(TRANSACTION, Touch.TRANSACTION, may_write=True)
-_IN_TRANSACTION: Final = Verdict(TRANSACTION, Touch.TRANSACTION)
-_SAVEPOINT: Final = Verdict(TRANSACTION, Touch.SAVEPOINT)
+_DEFINITION: Final = Verdict(WRITE, StatementReason.DEFINITION, may_write=True)
+_ACCOUNT: Final = Verdict(WRITE, StatementReason.ACCOUNT, may_write=True)
+_ADMINISTRATION: Final = Verdict(WRITE, StatementReason.ADMINISTRATION, may_write=True)
+_DATA: Final = Verdict(WRITE, StatementReason.DATA, may_write=True)
+_COMMITS: Final = Verdict(TRANSACTION, StatementReason.TRANSACTION, may_write=True)
+_IN_TRANSACTION: Final = Verdict(TRANSACTION, StatementReason.TRANSACTION)
+_SAVEPOINT: Final = Verdict(TRANSACTION, StatementReason.SAVEPOINT)
 _BEGINS: Final = Verdict(
     TRANSACTION,
-    Touch.TRANSACTION,
+    StatementReason.TRANSACTION,
     may_write=True,
-    holds=(Hold(Act.GIVE_ALL, PinReason.TABLE_LOCK),),
+    holds=(SessionLock(Act.GIVE_ALL, PinReason.TABLE_LOCK),),
 )
-_METADATA: Final = Verdict(READ, Touch.METADATA)
-_SERVER_STATE: Final = Verdict(SESSION, Touch.SERVER_STATE)
-_DIAGNOSTICS: Final = Verdict(DIAGNOSTIC, Touch.DIAGNOSTICS)
+_METADATA: Final = Verdict(READ, StatementReason.METADATA)
+_SERVER_STATE: Final = Verdict(SESSION, StatementReason.SERVER_STATE)
+_DIAGNOSTICS: Final = Verdict(DIAGNOSTIC, StatementReason.DIAGNOSTICS)
 
 _FIXED: Final[dict[bytes, Verdict]] = {
     b"RENAME": _DEFINITION,
@@ -56,19 +56,19 @@ _FIXED: Final[dict[bytes, Verdict]] = {
         _ADMINISTRATION,
     ),
     b"BINLOG": _DATA,
-    b"IMPORT": Verdict(WRITE, Touch.UNLOGGED, may_write=True),
+    b"IMPORT": Verdict(WRITE, StatementReason.UNLOGGED, may_write=True),
     b"COMMIT": _COMMITS,
     b"SAVEPOINT": _SAVEPOINT,
     b"RELEASE": _SAVEPOINT,
-    b"PREPARE": Verdict(SESSION, Touch.PREPARED_STATEMENT),
+    b"PREPARE": Verdict(SESSION, StatementReason.PREPARED_STATEMENT),
     # What it executes may be anything.
-    b"EXECUTE": Verdict(SESSION, Touch.EXECUTED, may_write=True, holds=(UNKNOWN_HOLD,)),
-    b"DEALLOCATE": Verdict(SESSION, Touch.PREPARED_STATEMENT),
-    b"USE": Verdict(SESSION, Touch.DEFAULT_SCHEMA),
+    b"EXECUTE": Verdict(SESSION, StatementReason.EXECUTED, may_write=True, holds=(UNKNOWN_HOLD,)),
+    b"DEALLOCATE": Verdict(SESSION, StatementReason.PREPARED_STATEMENT),
+    b"USE": Verdict(SESSION, StatementReason.DEFAULT_SCHEMA),
     b"HELP": _SERVER_STATE,
     b"CHECKSUM": _SERVER_STATE,
-    b"SIGNAL": Verdict(SESSION, Touch.DIAGNOSTICS),
-    b"RESIGNAL": Verdict(SESSION, Touch.DIAGNOSTICS),
+    b"SIGNAL": Verdict(SESSION, StatementReason.DIAGNOSTICS),
+    b"RESIGNAL": Verdict(SESSION, StatementReason.DIAGNOSTICS),
 }
 
 _SHOW: Final[dict[bytes, Verdict]] = {
@@ -114,7 +114,7 @@ def verdict(tokens: Tokens) -> Verdict:
     words = tokens.words
     rule = _RULES.get(words[0])
     found = _FIXED.get(words[0], UNKNOWN) if rule is None else rule(tokens)
-    if found.reason is Touch.DEFINITION and words[1] != b"TABLE":
+    if found.reason is StatementReason.DEFINITION and words[1] != b"TABLE":
         return found  # a stored program runs nothing of its body yet
     holds = lock_holds(tokens)
     if holds:
@@ -125,7 +125,7 @@ def verdict(tokens: Tokens) -> Verdict:
             found = found._replace(asks=asked)
     if found.kind is SESSION and not found.may_write and query.shows_tracking(tokens):
         found = found._replace(shows_tracking=True)
-    if found.kind is READ and found.reason is not Touch.NOTHING:
+    if found.kind is READ and found.reason is not StatementReason.NOTHING:
         found = found._replace(user_variables=mentioned(tokens))
     if words[0] != b"SET":
         variables = assigned(tokens)
@@ -162,7 +162,7 @@ def _load(tokens: Tokens) -> Verdict:
 
 
 def _call(tokens: Tokens) -> Verdict:
-    return _data(tokens)._replace(reason=Touch.PROCEDURE)
+    return _data(tokens)._replace(reason=StatementReason.PROCEDURE)
 
 
 def _do(tokens: Tokens) -> Verdict:
@@ -177,10 +177,10 @@ def _create(tokens: Tokens) -> Verdict:
     if b"TEMPORARY" in words[1:4]:
         start = min((words.index(word) for word in _CALLING if word in words), default=len(tokens))
         calls = query.scan(tokens, start, len(tokens)) & query.UNKNOWN_FUNCTION
-        reason = Touch.UNKNOWN_FUNCTION if calls else Touch.TEMPORARY_TABLE
+        reason = StatementReason.UNKNOWN_FUNCTION if calls else StatementReason.TEMPORARY_TABLE
         return Verdict(PIN, reason, may_write=True, holds=created_table(tokens))
     if words[1] == b"TABLE":  # perhaps from a SELECT
-        return _data(tokens)._replace(reason=Touch.DEFINITION)
+        return _data(tokens)._replace(reason=StatementReason.DEFINITION)
     return _ACCOUNT if words[1] in (b"USER", b"ROLE") else _DEFINITION
 
 
@@ -189,7 +189,9 @@ def _drop(tokens: Tokens) -> Verdict:
     if second == b"PREPARE":
         return _FIXED[b"DEALLOCATE"]
     if second == b"TEMPORARY":
-        return Verdict(WRITE, Touch.TEMPORARY_TABLE, may_write=True, holds=dropped_tables(tokens))
+        return Verdict(
+            WRITE, StatementReason.TEMPORARY_TABLE, may_write=True, holds=dropped_tables(tokens)
+        )
     if second in (b"USER", b"ROLE"):
         return _ACCOUNT
     return _DEFINITION._replace(holds=dropped_tables(tokens))
@@ -200,7 +202,7 @@ def _alter(tokens: Tokens) -> Verdict:
 
 
 def _handler(tokens: Tokens) -> Verdict:
-    return Verdict(PIN, Touch.HANDLER, holds=handled(tokens))
+    return Verdict(PIN, StatementReason.HANDLER, holds=handled(tokens))
 
 
 def _begin(tokens: Tokens) -> Verdict:
@@ -224,13 +226,15 @@ def _xa(tokens: Tokens) -> Verdict:
     if tokens.words[1] not in (b"START", b"BEGIN"):
         return _COMMITS
     # What ends it shows in the server's status flags.
-    return _COMMITS._replace(holds=(Hold(Act.TAKE, PinReason.XA_TRANSACTION),))
+    return _COMMITS._replace(holds=(SessionLock(Act.ACQUIRE, PinReason.XA_TRANSACTION),))
 
 
 def _lock(tokens: Tokens) -> Verdict:
     instance = tokens.words[1] == b"INSTANCE"
     reason = PinReason.BACKUP_LOCK if instance else PinReason.TABLE_LOCK
-    return Verdict(PIN, Touch.TABLE_LOCK, may_write=True, holds=(Hold(Act.TAKE, reason),))
+    return Verdict(
+        PIN, StatementReason.TABLE_LOCK, may_write=True, holds=(SessionLock(Act.ACQUIRE, reason),)
+    )
 
 
 def _unlock(tokens: Tokens) -> Verdict:
@@ -238,8 +242,8 @@ def _unlock(tokens: Tokens) -> Verdict:
         gives: tuple[PinReason, ...] = (PinReason.BACKUP_LOCK,)
     else:
         gives = (PinReason.TABLE_LOCK, PinReason.GLOBAL_READ_LOCK)
-    holds = tuple(Hold(Act.GIVE_ALL, reason) for reason in gives)
-    return Verdict(SESSION, Touch.TABLE_LOCK, may_write=True, holds=holds)
+    holds = tuple(SessionLock(Act.GIVE_ALL, reason) for reason in gives)
+    return Verdict(SESSION, StatementReason.TABLE_LOCK, may_write=True, holds=holds)
 
 
 def _flush(tokens: Tokens) -> Verdict:
@@ -247,13 +251,13 @@ def _flush(tokens: Tokens) -> Verdict:
     first = words[2] if words[1] in (b"LOCAL", b"NO_WRITE_TO_BINLOG") else words[1]
     if first not in (b"TABLE", b"TABLES"):
         if b"STATUS" in words:
-            holds = (Hold(Act.TAKE, PinReason.STATUS_COUNTERS),)
-            return Verdict(PIN, Touch.ADMINISTRATION, may_write=True, holds=holds)
+            holds = (SessionLock(Act.ACQUIRE, PinReason.STATUS_COUNTERS),)
+            return Verdict(PIN, StatementReason.ADMINISTRATION, may_write=True, holds=holds)
         return _ADMINISTRATION
     if b"LOCK" not in words and b"EXPORT" not in words:
         return _ADMINISTRATION
-    holds = (Hold(Act.TAKE, PinReason.GLOBAL_READ_LOCK),)
-    return Verdict(PIN, Touch.TABLE_LOCK, may_write=True, holds=holds)
+    holds = (SessionLock(Act.ACQUIRE, PinReason.GLOBAL_READ_LOCK),)
+    return Verdict(PIN, StatementReason.TABLE_LOCK, may_write=True, holds=holds)
 
 
 def _purge(tokens: Tokens) -> Verdict:
@@ -265,7 +269,7 @@ def _get(tokens: Tokens) -> Verdict:
     if b"DIAGNOSTICS" not in tokens.words[1:3]:
         return UNKNOWN
     # It sets variables, which live on the primary.
-    return Verdict(SESSION, Touch.DIAGNOSTICS)
+    return Verdict(SESSION, StatementReason.DIAGNOSTICS)
 
 
 def _kill(tokens: Tokens) -> Verdict:
@@ -275,7 +279,7 @@ def _kill(tokens: Tokens) -> Verdict:
         return query.query_verdict(touched)
     number = tokens.words[which]
     plain = len(tokens) == which + 1 and number.isdigit() and len(number) <= _KILL_DIGITS
-    return Verdict(SESSION, Touch.KILL, kill_target=int(number) if plain else None)
+    return Verdict(SESSION, StatementReason.KILL, kill_target=int(number) if plain else None)
 
 
 def _may_be_tracking(literal: bytes) -> bool:
@@ -301,11 +305,11 @@ def _show(tokens: Tokens) -> Verdict:
     elif words[index] == b"STATUS" and words[index + 1] == b"LIKE":
         name = words[index + 2].strip(b"'\"").upper()
         cost = name in _COSTS and b"GLOBAL" not in words and len(tokens) == index + 3
-        found = Verdict(DIAGNOSTIC if cost else SESSION, Touch.STATUS)
+        found = Verdict(DIAGNOSTIC if cost else SESSION, StatementReason.STATUS)
     elif words[index] == b"VARIABLES" and b"GLOBAL" not in words[1:index]:
         like = words[index + 1] == b"LIKE" and tokens.kinds[index + 2] == LITERAL
         shows = _may_be_tracking(words[index + 2]) if like else True
-        reason = Touch.STATUS if like else Touch.SERVER_STATE
+        reason = StatementReason.STATUS if like else StatementReason.SERVER_STATE
         found = Verdict(SESSION, reason, shows_tracking=shows)
     else:
         found = _SHOW.get(words[index], UNKNOWN)
@@ -342,12 +346,12 @@ def _explain(tokens: Tokens) -> Verdict:
         found = _explain_dml(tokens, index, analyze)
     elif words[index] in _QUERY_WORDS:
         found = query.query_verdict(query.scan(tokens, index, len(tokens)))
-        if found.kind is READ and found.reason is not Touch.METADATA:
-            found = found._replace(reason=Touch.PLAN)
+        if found.kind is READ and found.reason is not StatementReason.METADATA:
+            found = found._replace(reason=StatementReason.PLAN)
     else:
         found = _describe(tokens, index)
     if into and found.kind is not WRITE:
-        return Verdict(SESSION, Touch.USER_VARIABLE, found.may_write)
+        return Verdict(SESSION, StatementReason.USER_VARIABLE, found.may_write)
     return found
 
 
@@ -357,7 +361,7 @@ def _explain_dml(tokens: Tokens, index: int, analyze: bool) -> Verdict:
     touched = query.scan(tokens, index + 1, len(tokens))
     if touched & query.UNKNOWN_FUNCTION:
         return query.query_verdict(touched)
-    return Verdict(SESSION, Touch.DATA)  # a replica's plan is not the one that would run
+    return Verdict(SESSION, StatementReason.DATA)  # a replica's plan is not the one that would run
 
 
 def _describe(tokens: Tokens, index: int) -> Verdict:

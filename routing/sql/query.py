@@ -9,7 +9,7 @@ from typing import Final
 
 from routing.sql.lexer import CALLED, PUNCTUATION, QUOTED, VARIABLE, WORD, Tokens
 from routing.sql.native_functions import ADJACENT_ONLY, PURE
-from routing.sql.verdict import StatementClass, Touch, Verdict
+from routing.sql.verdict import StatementClass, StatementReason, Verdict
 
 UNKNOWN_FUNCTION: Final = 1
 LOCKING: Final = 2
@@ -240,30 +240,33 @@ def shows_tracking(tokens: Tokens) -> bool:
 def query_verdict(touched: int) -> Verdict:
     """The verdict on a query that touches this (a sum of flags)."""
     if touched & UNKNOWN_FUNCTION:
-        return Verdict(StatementClass.WRITE, Touch.UNKNOWN_FUNCTION, True)
+        return Verdict(StatementClass.WRITE, StatementReason.UNKNOWN_FUNCTION, True)
     if touched & DATA:
-        return Verdict(StatementClass.WRITE, Touch.DATA, True)
+        return Verdict(StatementClass.WRITE, StatementReason.DATA, True)
     if touched & FILE:
-        return Verdict(StatementClass.WRITE, Touch.FILE, True)
+        return Verdict(StatementClass.WRITE, StatementReason.FILE, True)
     if touched & LOCKING:
-        return Verdict(StatementClass.WRITE, Touch.LOCKING_READ)
+        return Verdict(StatementClass.WRITE, StatementReason.LOCKING_READ)
     if touched & LOCK_FUNCTION:
-        return Verdict(StatementClass.PIN, Touch.LOCK_FUNCTION)
+        return Verdict(StatementClass.PIN, StatementReason.LOCK_FUNCTION)
     if touched & ASSIGNS:
-        return Verdict(StatementClass.SESSION, Touch.USER_VARIABLE)
+        return Verdict(StatementClass.SESSION, StatementReason.USER_VARIABLE)
     if touched & SYSTEM_VARIABLE:
-        return Verdict(StatementClass.SESSION, Touch.SYSTEM_VARIABLE)
+        return Verdict(StatementClass.SESSION, StatementReason.SYSTEM_VARIABLE)
     if touched & SESSION_FUNCTION:
-        return Verdict(StatementClass.SESSION, Touch.SESSION_FUNCTION)
+        return Verdict(StatementClass.SESSION, StatementReason.SESSION_FUNCTION)
     if touched & SERVER_STATE:
-        return Verdict(StatementClass.SESSION, Touch.SERVER_STATE)
+        return Verdict(StatementClass.SESSION, StatementReason.SERVER_STATE)
     if touched & (DIAGNOSTICS | FOUND):
         # If it reads a table, it must also see what its session wrote since.
         alone = not touched & (TABLE | USER_VARIABLE)
         kind = StatementClass.DIAGNOSTIC if alone else StatementClass.SESSION
-        return Verdict(kind, Touch.DIAGNOSTICS if touched & DIAGNOSTICS else Touch.FOUND_ROWS)
+        return Verdict(
+            kind,
+            StatementReason.DIAGNOSTICS if touched & DIAGNOSTICS else StatementReason.FOUND_ROWS,
+        )
     if touched & METADATA:
-        return Verdict(StatementClass.READ, Touch.METADATA)
+        return Verdict(StatementClass.READ, StatementReason.METADATA)
     if touched & USER_VARIABLE:
-        return Verdict(StatementClass.READ, Touch.USER_VARIABLE)
-    return Verdict(StatementClass.READ, Touch.NOTHING)
+        return Verdict(StatementClass.READ, StatementReason.USER_VARIABLE)
+    return Verdict(StatementClass.READ, StatementReason.NOTHING)

@@ -6,7 +6,7 @@ from typing import Final
 from routing.sql import query
 from routing.sql.lexer import END, LITERAL, QUOTED, VARIABLE, WORD, Tokens
 from routing.sql.user_variables import mentioned, name_of
-from routing.sql.verdict import Assignment, StatementClass, Touch, Verdict
+from routing.sql.verdict import Assignment, StatementClass, StatementReason, Verdict
 
 _SCOPES: Final = {
     b"SESSION": "session",
@@ -41,8 +41,8 @@ _NOT_LITERAL: Final = frozenset(
 )
 """Functions that need no parenthesis."""
 
-_ACCOUNTS: Final = Verdict(StatementClass.WRITE, Touch.ACCOUNT, may_write=True)
-_UNKNOWN: Final = Verdict(StatementClass.WRITE, Touch.UNKNOWN_STATEMENT, may_write=True)
+_ACCOUNTS: Final = Verdict(StatementClass.WRITE, StatementReason.ACCOUNT, may_write=True)
+_UNKNOWN: Final = Verdict(StatementClass.WRITE, StatementReason.UNKNOWN_STATEMENT, may_write=True)
 
 
 def set_verdict(tokens: Tokens) -> Verdict:
@@ -65,7 +65,7 @@ def set_verdict(tokens: Tokens) -> Verdict:
 
 def _one(name: str, value: str | None) -> Verdict:
     assignments = (Assignment("session", name, value),)
-    return Verdict(StatementClass.SESSION, Touch.SETTING, assignments=assignments)
+    return Verdict(StatementClass.SESSION, StatementReason.SETTING, assignments=assignments)
 
 
 def _text(tokens: Tokens, start: int) -> str | None:
@@ -89,7 +89,9 @@ def _transaction(tokens: Tokens, start: int, scope: str) -> Verdict:
             assignments.append(Assignment(scope, "transaction_read_only", value))
         else:
             return _UNKNOWN
-    return Verdict(StatementClass.TRANSACTION, Touch.TRANSACTION, assignments=tuple(assignments))
+    return Verdict(
+        StatementClass.TRANSACTION, StatementReason.TRANSACTION, assignments=tuple(assignments)
+    )
 
 
 def _assignments(tokens: Tokens) -> Verdict:
@@ -150,7 +152,9 @@ def _verdict(assignments: tuple[Assignment, ...], touched: int) -> Verdict:
     found = query.query_verdict(touched)
     if found.kind in (StatementClass.WRITE, StatementClass.PIN):
         return found._replace(may_write=found.may_write or commits, assignments=assignments)
-    return Verdict(StatementClass.SESSION, Touch.SETTING, commits, assignments=assignments)
+    return Verdict(
+        StatementClass.SESSION, StatementReason.SETTING, commits, assignments=assignments
+    )
 
 
 def _malformed(tokens: Tokens) -> Verdict:

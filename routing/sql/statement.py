@@ -14,7 +14,6 @@ from typing import Final
 from routing.consistency.adjustment import Adjustment
 from routing.sql import diagnostics, grammar
 from routing.sql.directive import directive
-from routing.sql.holds import UNKNOWN_HOLD, Act, Hold
 from routing.sql.identifiers import identifiers
 from routing.sql.lexer import (
     MODE_ANSI_QUOTES,
@@ -24,7 +23,9 @@ from routing.sql.lexer import (
     lex,
     skeleton,
 )
-from routing.sql.own_statement import (
+from routing.sql.session_locks import UNKNOWN_HOLD, Act, SessionLock
+from routing.sql.text_prepared import SEVERAL, TextPrepared, text_prepared
+from routing.sql.tidegate_statement import (
     AMBIGUOUS,
     NOT_ALONE,
     OwnStatement,
@@ -32,15 +33,14 @@ from routing.sql.own_statement import (
     mentions_tidegate,
     own_statement,
 )
-from routing.sql.text_prepared import SEVERAL, TextPrepared, text_prepared
 from routing.sql.token_patterns import BLANK
-from routing.sql.verdict import Assignment, StatementClass, Touch, Verdict
+from routing.sql.verdict import Assignment, StatementClass, StatementReason, Verdict
 
 __all__ = [
     "Assignment",
     "Statement",
     "StatementClass",
-    "Touch",
+    "StatementReason",
     "classify",
     "classify_text",
     "may_read_tables",
@@ -99,11 +99,11 @@ class Statement:
     """
 
     kind: StatementClass
-    reason: Touch
+    reason: StatementReason
     may_write: bool
     digest: str
     assignments: tuple[Assignment, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[SessionLock, ...] = ()
     multi: bool = False
     touches_tracking: bool = False
     kill_target: int | None = None
@@ -132,9 +132,9 @@ class Statement:
         )
         if any(more):
             return NOT_PLAIN
-        if self.kind is StatementClass.READ and self.reason is Touch.NOTHING:
+        if self.kind is StatementClass.READ and self.reason is StatementReason.NOTHING:
             return PLAIN_READ
-        if self.kind is StatementClass.WRITE and self.reason is Touch.DATA:
+        if self.kind is StatementClass.WRITE and self.reason is StatementReason.DATA:
             return NOT_PLAIN if self.identifiers else PLAIN_WRITE
         return NOT_PLAIN
 
@@ -148,12 +148,12 @@ class Statement:
         """The same, if it is a read that was prepared on the primary, and runs nowhere else."""
         if self.kind not in (StatementClass.READ, StatementClass.DIAGNOSTIC):
             return self
-        return replace(self, kind=StatementClass.SESSION, reason=Touch.PREPARED_STATEMENT)
+        return replace(self, kind=StatementClass.SESSION, reason=StatementReason.PREPARED_STATEMENT)
 
     @property
     def pins(self) -> bool:
         """Whether it may leave something on its connection that no other can be given."""
-        return any(hold.act is Act.TAKE for hold in self.holds)
+        return any(hold.act is Act.ACQUIRE for hold in self.holds)
 
     @property
     def begins(self) -> bool:
@@ -170,7 +170,7 @@ class Statement:
     @property
     def calls_programs(self) -> bool:
         """Whether it may run unclassified statements, and does not write itself."""
-        return self.reason in _CALLING or self.reason is Touch.MULTIPLE
+        return self.reason in _CALLING or self.reason is StatementReason.MULTIPLE
 
     @property
     def may_run_programs(self) -> bool:
@@ -181,20 +181,20 @@ class Statement:
 
 
 _CALLING: Final = (
-    Touch.PROCEDURE,
-    Touch.EXECUTED,
-    Touch.UNKNOWN_FUNCTION,
-    Touch.UNKNOWN_STATEMENT,
-    Touch.UNREADABLE,
-    Touch.TOO_LONG,
+    StatementReason.PROCEDURE,
+    StatementReason.EXECUTED,
+    StatementReason.UNKNOWN_FUNCTION,
+    StatementReason.UNKNOWN_STATEMENT,
+    StatementReason.UNREADABLE,
+    StatementReason.TOO_LONG,
 )
 _RUNS_NONE: Final = (
-    Touch.SEVERAL,
-    Touch.LOCKING_READ,
-    Touch.FILE,
-    Touch.ACCOUNT,
-    Touch.ADMINISTRATION,
-    Touch.TEMPORARY_TABLE,
+    StatementReason.SEVERAL,
+    StatementReason.LOCKING_READ,
+    StatementReason.FILE,
+    StatementReason.ACCOUNT,
+    StatementReason.ADMINISTRATION,
+    StatementReason.TEMPORARY_TABLE,
 )
 """Writes that run no stored function and no trigger."""
 
@@ -260,22 +260,22 @@ def classify_text(sql: bytes, mode_flags: int) -> Statement:
 def _classified(sql: bytes, mode_flags: int, ours: bool) -> Statement:
     """The statement without its directive; `ours` if it may address Tidegate."""
     if len(sql) > MAX_TEXT:
-        return _unseen(sql, Touch.TOO_LONG)
+        return _unseen(sql, StatementReason.TOO_LONG)
     if len(sql) > MAX_SKELETON:
         rest = skeleton(sql, mode_flags)
         if rest is not None and len(rest) > MAX_SKELETON:
-            return _unseen(sql, Touch.TOO_LONG)
+            return _unseen(sql, StatementReason.TOO_LONG)
     tokens = lex(sql, mode_flags)
     if tokens is not None:
         return _statement(tokens, mode_flags, ours)
     texts = executed_texts(sql, mode_flags) if b"/*!" in sql else None
     if texts is None:
-        return _unseen(sql, Touch.UNREADABLE)
+        return _unseen(sql, StatementReason.UNREADABLE)
     worst: Statement | None = None
     for text in texts:
         tokens = lex(text, mode_flags)
         if tokens is None:
-            return _unseen(sql, Touch.UNREADABLE)
+            return _unseen(sql, StatementReason.UNREADABLE)
         # A server that sees nothing to execute executes nothing.
         if len(tokens):
             other = _statement(tokens, mode_flags, ours)
@@ -307,12 +307,12 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         )
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
-        verdict.kind is StatementClass.WRITE or verdict.reason is Touch.EXECUTED
+        verdict.kind is StatementClass.WRITE or verdict.reason is StatementReason.EXECUTED
         for verdict in verdicts
     )
     together = Verdict(
         StatementClass.WRITE,
-        Touch.MULTIPLE if writes else Touch.SEVERAL,
+        StatementReason.MULTIPLE if writes else StatementReason.SEVERAL,
         may_write=any(verdict.may_write for verdict in verdicts),
         holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
         assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
@@ -343,9 +343,9 @@ def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
 
 
 def _changes_views(tokens: Tokens, verdict: Verdict) -> bool:
-    if verdict.reason is Touch.DEFINITION:
+    if verdict.reason is StatementReason.DEFINITION:
         return b"VIEW" in tokens.words or tokens.words[0] == b"RENAME"
-    return verdict.reason is Touch.ACCOUNT
+    return verdict.reason is StatementReason.ACCOUNT
 
 
 def _made(
@@ -388,7 +388,7 @@ def _is_current(tokens: Tokens, verdict: Verdict) -> bool:
     (docs/mysql-behaviour.md, *Current reads*)
     """
     words = tokens.words
-    if verdict.reason is Touch.LOCKING_READ:
+    if verdict.reason is StatementReason.LOCKING_READ:
         queries = sum(word in _QUERIES for word in words)
         return queries == 1 and b"OF" not in words
     return bool(words) and words[0] in _DML
@@ -396,7 +396,7 @@ def _is_current(tokens: Tokens, verdict: Verdict) -> bool:
 
 def _own(own: OwnStatement, normalised: bytes) -> Statement:
     digest = blake2b(normalised, digest_size=8).hexdigest()
-    return Statement(StatementClass.PROXY, Touch.PROXY, False, digest, own=own)
+    return Statement(StatementClass.PROXY, StatementReason.PROXY, False, digest, own=own)
 
 
 def _worse(one: Statement, other: Statement) -> Statement:
@@ -409,7 +409,7 @@ def _worse(one: Statement, other: Statement) -> Statement:
         assignments = one.assignments + assignments
     holds = other.holds
     if one.holds != holds:
-        holds = tuple(hold for hold in one.holds + holds if hold.act in (Act.TAKE, Act.BLUR))
+        holds = tuple(hold for hold in one.holds + holds if hold.act in (Act.ACQUIRE, Act.BLUR))
     return Statement(
         kind=chosen.kind,
         reason=chosen.reason,
@@ -455,7 +455,7 @@ def _split(tokens: Tokens) -> list[Tokens]:
     return parts
 
 
-def _unseen(sql: bytes, reason: Touch) -> Statement:
+def _unseen(sql: bytes, reason: StatementReason) -> Statement:
     """The statement for a text not classified in full: it may do what words in it suggest.
 
     To look for a word takes a search of the whole text. So those that only begin a statement, or
@@ -471,7 +471,7 @@ def _unseen(sql: bytes, reason: Touch) -> Statement:
 
     pins = has(*_LOCK_FUNCTIONS)
     tracking = views = prepares = False
-    if multi or reason is not Touch.TOO_LONG or word not in _SINGLE:
+    if multi or reason is not StatementReason.TOO_LONG or word not in _SINGLE:
         pins = pins or word in _PINNING_FIRST or has(b"temporary")
         tracking = has(b"session_track_gtids")
         views = has(*_VIEWS)

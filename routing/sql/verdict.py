@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from routing.sql.holds import Hold
-from routing.word import Word
+from routing.sql.session_locks import SessionLock
+from routing.stable_enum import StableStrEnum
 
 
-class StatementClass(Word):
+class StatementClass(StableStrEnum):
     """Where a statement may run."""
 
     READ = "read"
@@ -26,7 +26,7 @@ class StatementClass(Word):
     """Addresses Tidegate itself, which answers it; no server sees it."""
 
 
-class Touch(Word):
+class StatementReason(StableStrEnum):
     """Why a statement has its class; closed, for metrics and logs."""
 
     NOTHING = "nothing"
@@ -101,9 +101,9 @@ class Verdict(NamedTuple):
     """What the grammar finds about one statement; see `routing.sql.statement.Statement`."""
 
     kind: StatementClass
-    reason: Touch
+    reason: StatementReason
     may_write: bool = False
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[SessionLock, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from routing.sql.statement import Statement, StatementClass, Touch, may_read_tables
+from routing.sql.statement import Statement, StatementClass, StatementReason, may_read_tables
 
 Needs = Literal["nothing", "snapshot", "same"]
 """What a command on the primary needs in a transaction that reads a replica's snapshot: that a
@@ -11,7 +11,11 @@ snapshot is taken there first, or also that it is known to be the same."""
 _READING: Final = (StatementClass.READ, StatementClass.WRITE, StatementClass.PIN)
 _PLAIN: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC, StatementClass.PROXY)
 _UNTOUCHED: Final = (StatementClass.DIAGNOSTIC, StatementClass.PROXY)
-_WITHOUT_DATA: Final = (Touch.DEFINITION, Touch.ACCOUNT, Touch.ADMINISTRATION)
+_WITHOUT_DATA: Final = (
+    StatementReason.DEFINITION,
+    StatementReason.ACCOUNT,
+    StatementReason.ADMINISTRATION,
+)
 
 
 # Does it end the transaction, or begin one?
@@ -30,8 +34,8 @@ def may_end_read_only(statement: Statement | None, may_write: bool, still_open: 
     if statement.multi:
         return True
     if statement.kind is StatementClass.TRANSACTION:
-        return statement.reason is not Touch.SAVEPOINT and not statement.assignments
-    if statement.reason is Touch.SETTING:
+        return statement.reason is not StatementReason.SAVEPOINT and not statement.assignments
+    if statement.reason is StatementReason.SETTING:
         return not still_open  # SET autocommit ends transactions, and begins none
     return may_write
 
@@ -52,7 +56,7 @@ def goes_on(statement: Statement | None, may_write: bool, still_open: bool) -> b
         return False  # it may have ended it, and begun another
     if statement.kind is not StatementClass.TRANSACTION:
         return True
-    return statement.reason is Touch.SAVEPOINT or bool(statement.assignments)
+    return statement.reason is StatementReason.SAVEPOINT or bool(statement.assignments)
 
 
 def begins_anew(statement: Statement | None) -> bool:
@@ -75,7 +79,7 @@ def begins_writing(statement: Statement | None, text: bytes, *, follows: bool) -
     if statement.begins:
         return bool(text) and b"SNAPSHOT" not in text.upper()
     # COMMIT AND CHAIN; its isolation level is that of the one before.
-    return follows and statement.reason is not Touch.SAVEPOINT
+    return follows and statement.reason is not StatementReason.SAVEPOINT
 
 
 def may_set_savepoint(statement: Statement | None, may_write: bool) -> bool:
@@ -87,7 +91,9 @@ def may_set_savepoint(statement: Statement | None, may_write: bool) -> bool:
     """
     if statement is None:
         return may_write
-    return statement.multi or statement.calls_programs or statement.reason is Touch.SAVEPOINT
+    return (
+        statement.multi or statement.calls_programs or statement.reason is StatementReason.SAVEPOINT
+    )
 
 
 # Does it read?
@@ -97,11 +103,11 @@ def reads_data(statement: Statement | None, may_write: bool, text: bytes) -> boo
     """Whether a command that ran on the primary may have taken, or read from, a snapshot."""
     if statement is None:
         return may_write
-    if statement.reason is Touch.MULTIPLE:
+    if statement.reason is StatementReason.MULTIPLE:
         return True
-    if statement.reason is Touch.METADATA:
+    if statement.reason is StatementReason.METADATA:
         return b"SELECT" in text.upper()  # besides the dictionary it may read tables
-    if statement.kind in _READING and statement.reason is not Touch.SEVERAL:
+    if statement.kind in _READING and statement.reason is not StatementReason.SEVERAL:
         return True
     session = statement.kind in (StatementClass.SESSION, StatementClass.WRITE)
     return session and may_read_tables(text)
@@ -136,16 +142,19 @@ def needs(statement: Statement | None, may_write: bool, text: bytes) -> Needs:
         return "same"
     kind, reason = statement.kind, statement.reason
     if kind is StatementClass.READ:
-        dictionary = reason is Touch.METADATA and b"SELECT" not in text.upper()
+        dictionary = reason is StatementReason.METADATA and b"SELECT" not in text.upper()
         return "same" if statement.identifiers and not dictionary else "nothing"
     if kind in _UNTOUCHED:
         return "nothing"
     if kind is StatementClass.TRANSACTION:
-        ends = reason is not Touch.SAVEPOINT and not statement.assignments
+        ends = reason is not StatementReason.SAVEPOINT and not statement.assignments
         return "nothing" if ends else "snapshot"
     if statement.is_current or reason in _WITHOUT_DATA:
         return "snapshot"
-    if kind is StatementClass.WRITE or reason in (Touch.EXECUTED, Touch.HANDLER):
+    if kind is StatementClass.WRITE or reason in (
+        StatementReason.EXECUTED,
+        StatementReason.HANDLER,
+    ):
         return "same"
     if may_read_tables(text):
         return "same"

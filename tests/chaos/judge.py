@@ -10,7 +10,7 @@ from tests.support.history_checker import check
 
 BOUND_S = 30.0
 """An operation must end so soon after it began, or after the server that it needs is back."""
-LATE, GONE = "3024", "1105"
+TRACKER_PING, GONE = "3024", "1105"
 _TOLD = (Level.READ_OWN_WRITES, Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 
 
@@ -59,7 +59,7 @@ def judge(
     ]
     findings += _phantoms(trial, reads, writes)
     findings += _hangs(trial, outages)
-    findings += _untold(trial, lost(trial, places))
+    findings += _missing_trackers(trial, lost(trial, places))
     if harmless:
         findings += [
             Finding("an error that the fault does not explain", f"{failure.outcome}: {failure}")
@@ -130,7 +130,7 @@ def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Find
     ]
 
 
-def _untold(trial: Trial, gone: list[Write]) -> list[Finding]:
+def _missing_trackers(trial: Trial, gone: list[Write]) -> list[Finding]:
     """Wide scopes that read on without an error although writes of theirs were lost."""
     concerned = {scope for write in gone for scope in write.scopes}
     told = {failure.scope for failure in trial.failures if failure.outcome == GONE}
@@ -152,7 +152,7 @@ def _is_borne(failure: Operation) -> bool:
     Late replicas mean 3024, by policy. A replica that breaks takes with it the snapshot of a
     transaction that reads there. A login needs the primary to answer within connect-timeout.
     """
-    return failure.outcome == LATE or failure.what in ("login", "transaction")
+    return failure.outcome == TRACKER_PING or failure.what in ("login", "transaction")
 
 
 def _hangs(trial: Trial, outages: Sequence[tuple[int, int]]) -> list[Finding]:

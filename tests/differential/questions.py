@@ -6,13 +6,13 @@ from tests.differential.step import (
     Close,
     Execute,
     LongData,
+    MissingTrackers,
     OwnStatement,
     Prepare,
     Query,
     ResetStatement,
     Send,
     Step,
-    Untold,
 )
 
 COUNTED = (
@@ -111,7 +111,7 @@ QUESTIONS: tuple[Step | str, ...] = (
     "EXPLAIN SELECT FOUND_ROWS()",
     "PREPARE st1 FROM 'SELECT FOUND_ROWS(), ROW_COUNT()'",
     "EXECUTE st1",
-    Untold(Query("SHOW STATUS LIKE 'Last_query_cost'")),
+    MissingTrackers(Query("SHOW STATUS LIKE 'Last_query_cost'")),
     Prepare(4, "SELECT FOUND_ROWS()"),
     Prepare(4, "SELECT ROW_COUNT(), FOUND_ROWS()"),
     Prepare(4, "SELECT id, FOUND_ROWS() FROM items ORDER BY id LIMIT 2"),

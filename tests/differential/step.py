@@ -180,7 +180,7 @@ class ChangeUser:
 
 
 @dataclass(frozen=True)
-class Untold:
+class MissingTrackers:
     """A step whose answer's content is the server's own affair; its packets are counted."""
 
     step: Step

@@ -84,8 +84,8 @@ class Lane:
         """See that a session which thinks that it is plain is."""
         session = self.sessions[client]
         state, settings = session.state, session._settings
-        trail = session._turn.trail
-        if trail.proof is Proof.WAITED and session._read.decision is not trail.decision:
+        outcome = session._current.outcome
+        if outcome.proof is Proof.WAITED and session._read.decision is not outcome.decision:
             self.waited_fast += 1  # the machine has never heard of it
         self.went_fast += state.plain  # else it did not stay so
         if state.plain:

@@ -15,8 +15,8 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
 from proxy.serve import drain
+from proxy.server.liveness import Liveness
 from proxy.server.monitor import Monitor
-from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.view_question import AFTER, QUESTION
 from proxy.shared import Shared
 from proxy.tls import Materials, build, make_key_ring
@@ -162,7 +162,7 @@ async def before(
     await monitor.start()
     await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
-    signs_of_life = SignsOfLife(proxy)
+    signs_of_life = Liveness(proxy)
     stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
     signs_of_life.start()
     try:

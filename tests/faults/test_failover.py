@@ -12,7 +12,7 @@ from mysql_mocker.server.server import Server
 from mysql_mocker.state.faults import Gate
 from protocol.gtid import GtidSet
 from proxy.server.gtid_question import PROBE_SQL
-from proxy.server.succession import promote
+from proxy.server.primary_election import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import PASSWORD, Client, change_user, query
 from tests.faults.stage import Stage, asked, eventually, stage
@@ -608,7 +608,9 @@ def codes(received: bytes) -> list[int]:
 
 
 def busy(session: Any) -> bool:
-    return bool(session._waits or session._task is not None or session._turn.answer.stage != "done")
+    return bool(
+        session._waits or session._task is not None or session._current.answer.stage != "done"
+    )
 
 
 def opened(gates: list[Gate]) -> None:

@@ -13,7 +13,7 @@ from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.response_stream import SIMPLE
-from proxy.server.succession import promote
+from proxy.server.primary_election import promote
 from routing.consistency.decision import Scope
 from tests.faults.client import BASE, MODERN, attributed, query
 from tests.faults.lanes import READ, WRITE, Lane, both
@@ -358,7 +358,7 @@ async def test_servers_that_change_between_two_statements(what: str) -> None:
         elif what == "term":
             primary.distrust(primary.epoch)
         elif what == "strayed":
-            replica.strayed = replica.applied
+            replica.diverged_gtids = replica.applied
         elif what == "down":
             replica.silent(one.on.proxy.now() + 3600)
         elif what == "gtids":
@@ -366,7 +366,7 @@ async def test_servers_that_change_between_two_statements(what: str) -> None:
         elif what == "doubt":
             replica.proof_max_age = 0.0
         else:
-            topology.refusals.add(one.sessions[client]._turn.command.statement.digest, 1e9)
+            topology.refusals.add(one.sessions[client]._current.command.statement.digest, 1e9)
         for sql in (READ, WRITE, READ, READ):
             await one.does(client, sql)
 

@@ -71,8 +71,8 @@ async def test_clients_that_write_and_read(scope: Scope, delay: float) -> None:
                 await one.does(client, "SET tidegate_application = 'shop'")
         for client in clients:
             await one.does(client, READ)
-        for turn in range(12):
-            client = clients[turn % 3 % 2]
+        for current in range(12):
+            client = clients[current % 3 % 2]
             await one.does(client, WRITE)
             await one.does(client, READ)
 
@@ -350,7 +350,7 @@ async def test_servers_that_change_between_write_and_read(what: str) -> None:
         if what == "epoch":
             replica.distrust(replica.epoch)
         elif what == "strayed":
-            replica.strayed = replica.applied
+            replica.diverged_gtids = replica.applied
         elif what == "down":
             replica.silent(now + 3600)
         elif what == "gtids":

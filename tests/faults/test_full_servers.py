@@ -10,8 +10,8 @@ import pytest
 from mysql_mocker.server.server import Server
 from protocol.constants import Capability
 from protocol.handshake import HandshakeV10
+from proxy.client.client_profile import ALIKE
 from proxy.client.connection import STREAM_ABOVE
-from proxy.client.habits import ALIKE
 from routing.consistency.decision import Level, TransactionReads
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.stage import Stage, asked, eventually
@@ -181,10 +181,10 @@ async def test_a_slot_that_nobody_has_any_more_is_somebodys() -> None:
 async def test_who_rests_gives_way_at_once() -> None:
     async with stage() as on, never_more_than(1, on.cluster.primary):
         clients = [await on.session() for _ in range(5)]
-        for turn in range(3):
+        for current in range(3):
             for number, client in enumerate(clients):
-                answer = await client.query(f"SELECT {turn * 10 + number}")
-                assert answer.value == b"%d" % (turn * 10 + number)
+                answer = await client.query(f"SELECT {current * 10 + number}")
+                assert answer.value == b"%d" % (current * 10 + number)
         assert on.count(BORROWED) >= 14
         assert on.count(WAITS, "timeout") == 0
 
@@ -252,11 +252,11 @@ async def test_a_connection_that_changes_hands_is_not_opened_anew() -> None:
     """The next one waits until nothing of the last one is left."""
     async with stage(max_server_connections=2) as on:
         clients = [await on.session() for _ in range(4)]
-        for turn in range(4):
+        for current in range(4):
             opened = on.count(OPENED)
             for client in clients:
                 assert (await client.query("SELECT 1")).value == b"1"
-            if turn > 1:
+            if current > 1:
                 assert on.count(OPENED) == opened
 
 
@@ -265,8 +265,8 @@ async def test_many_that_never_rest_take_turns() -> None:
         clients = [await on.session() for _ in range(5)]
 
         async def work(client: Client, number: int) -> None:
-            for turn in range(5):
-                value = number * 1000 + turn
+            for current in range(5):
+                value = number * 1000 + current
                 assert (await client.query(f"SELECT {value}")).value == b"%d" % value
 
         async with asyncio.timeout(60), never_more_than(2, on.cluster.primary):
@@ -399,8 +399,8 @@ async def test_reads_on_replicas_take_turns() -> None:
         clients = [await on.session() for _ in range(6)]
 
         async def work(client: Client, number: int) -> None:
-            for turn in range(5):
-                value = number * 1000 + turn
+            for current in range(5):
+                value = number * 1000 + current
                 assert (await client.query(f"SELECT {value}")).value == b"%d" % value
 
         servers = on.cluster.servers
@@ -416,13 +416,15 @@ async def test_who_comes_back_soon_need_not_log_in() -> None:
     async with stage(max_server_connections=0) as on:
         clients = [await on.session() for _ in range(2)]
         pool, primary = on.proxy.pool, on.proxy.topology.primary
-        for turn in range(3):
+        for current in range(3):
             await away(on, *clients)
             await eventually(lambda: all(one.clean for one in pool.of(primary)))
             before = on.count(LENT)
             for client in clients:
-                assert (await client.query(f"SELECT {turn}")).value == b"%d" % turn
-            assert on.count(LENT) - before == (2 if turn else 0)  # ids that were told end at first
+                assert (await client.query(f"SELECT {current}")).value == b"%d" % current
+            assert on.count(LENT) - before == (
+                2 if current else 0
+            )  # ids that were told end at first
 
 
 async def test_who_has_another_schema_by_now_logs_in() -> None:

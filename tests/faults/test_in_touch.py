@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.constants import Command
-from proxy.in_touch import InTouch
+from proxy.keepalive import Keepalive
 from tests.faults.client import query
 from tests.faults.stage import Stage, eventually, stage
 
@@ -14,7 +14,7 @@ TABLE = "CREATE TABLE t (id INT PRIMARY KEY)"
 
 def look(on: Stage, times: int = 1) -> None:
     for _ in range(times):
-        InTouch(on.proxy.sessions).look()
+        Keepalive(on.proxy.sessions).look()
 
 
 async def test_the_primary_hears_of_a_session_that_reads_on_a_replica() -> None:

@@ -14,7 +14,7 @@ from mysql_mocker.server.cluster import Cluster
 from proxy.killing.inquiry import ANSWER_SIZE, Inquiry, parse_answer
 from proxy.killing.other_workers import OtherWorkers
 from proxy.observe.metrics import Metrics
-from proxy.server.succession import promote
+from proxy.server.primary_election import promote
 from proxy.state import scope_memory
 from proxy.state.sqlite_file import StateError
 from tests.faults.client import Client, query
@@ -227,9 +227,9 @@ async def test_a_worker_that_dies_or_says_nonsense_hinders_nobody(
             await away(two, client)
             for _ in range(2):
                 killer.send(query("KILL 77777"))
-                came, _ = await asyncio.get_running_loop().sock_accept(dying)
-                came.send(answer)
-                came.close()
+                on_answer, _ = await asyncio.get_running_loop().sock_accept(dying)
+                on_answer.send(answer)
+                on_answer.close()
                 assert (await killer.answer()).error.code == 1094
             assert one.count(UNANSWERED) == 2 * (len(answer) == ANSWER_SIZE)
             await killer.query(f"KILL {told(client)}")

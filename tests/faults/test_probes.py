@@ -12,7 +12,7 @@ from mysql_mocker.state.faults import Gate
 from protocol.packet import frame
 from proxy.serve import drain
 from proxy.server.gtid_question import PROBE_SQL
-from proxy.server.succession import promote
+from proxy.server.primary_election import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from routing.record import RecordStream
 from tests.faults.client import BASE, Client, query
@@ -60,7 +60,7 @@ async def reached(gate: Gate) -> None:
 async def send(on: Stage, *clients: Client) -> None:
     """Let clients read; return when the proxy has all their reads."""
     for client in clients:
-        before = sum(len(s._turn.command.packet) > 0 and s._waits for s in sessions(on))
+        before = sum(len(s._current.command.packet) > 0 and s._waits for s in sessions(on))
         client.send(query(COUNT))
         await eventually(lambda: sum(s._waits for s in sessions(on)) > before)  # noqa: B023
 
@@ -330,7 +330,7 @@ async def test_a_probe_that_is_never_answered() -> None:
 
 
 def leader_waits(on: Stage) -> bool:
-    return any(s._turn.answer.stage != "done" for s in sessions(on))
+    return any(s._current.answer.stage != "done" for s in sessions(on))
 
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:

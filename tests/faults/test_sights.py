@@ -20,7 +20,7 @@ from tests.faults.table import COUNT, count, does, table
 from tests.support.doubts import may_have_seen
 
 LEVELS = ("MONOTONIC_READS", "READ_ALL_WRITES")
-SETTLE = b"REGEXP_REPLACE(@@GLOBAL.gtid_owned"
+WAIT_FOR_OWNED = b"REGEXP_REPLACE(@@GLOBAL.gtid_owned"
 """What asks the primary to finish what it is committing."""
 OTHER = "11111111-1111-1111-1111-111111111111"
 UNFINISHED = {
@@ -47,7 +47,7 @@ async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
 @pytest.mark.parametrize("case", UNFINISHED)
 async def test_a_primary_that_does_not_say_that_it_finished_is_not_read(case: str) -> None:
     async with seen() as (on, client):
-        on.cluster.primary.faults.raw_reply(UNFINISHED[case], matching=SETTLE)
+        on.cluster.primary.faults.raw_reply(UNFINISHED[case], matching=WAIT_FOR_OWNED)
         before = asked(on.cluster.primary).count(COUNT)
         client.send_bytes(frame(query(COUNT), 0) + frame(query("SELECT @@version"), 0))
         error = (await client.answer()).error
@@ -62,7 +62,7 @@ async def test_a_primary_that_does_not_say_that_it_finished_is_not_read(case: st
 
 async def test_the_statement_is_not_sent_before_the_primary_has_finished() -> None:
     async with seen() as (on, client):
-        gate = on.cluster.primary.faults.hold_reply(SETTLE)
+        gate = on.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
         before = asked(on.cluster.primary).count(COUNT)
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
@@ -72,20 +72,22 @@ async def test_the_statement_is_not_sent_before_the_primary_has_finished() -> No
         told = asked(on.cluster.primary)
         # It is asked once; what the primary shows from then on is no older.
         assert await count(client) == 0
-        assert [SETTLE.decode() in text for text in asked(on.cluster.primary)].count(True) == 1
+        assert [WAIT_FOR_OWNED.decode() in text for text in asked(on.cluster.primary)].count(
+            True
+        ) == 1
         assert told[-1] == COUNT
 
 
 async def test_the_primary_breaks_while_it_is_asked_to_finish() -> None:
     async with seen() as (on, client):
-        on.cluster.primary.faults.drop_connection_after(0, matching=SETTLE)
+        on.cluster.primary.faults.drop_connection_after(0, matching=WAIT_FOR_OWNED)
         client.send(query(COUNT))
         assert (await client.last_error()).code == 2013
 
 
 async def test_the_client_leaves_while_the_primary_is_asked_to_finish() -> None:
     async with seen() as (on, client):
-        gate = on.cluster.primary.faults.hold_reply(SETTLE)
+        gate = on.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
         client.abort()
@@ -107,7 +109,7 @@ async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
         executed = on.cluster.primary.gtids.executed
         told = rows([f"{OTHER}:99#5".encode(), executed.text.encode(), b"ON"], columns=3)
         on.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
-        gate = on.cluster.primary.faults.hold_reply(SETTLE, raw=rows([b"1"]))
+        gate = on.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED, raw=rows([b"1"]))
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
         on.cluster.replicas[0].applying = True
@@ -124,7 +126,7 @@ async def test_an_execution_in_parts_waits_too(policy: TimeoutPolicy) -> None:
     async with seen(on_timeout=policy) as (on, client):
         sql = b"SELECT COUNT(*) FROM t WHERE id <> ?"
         prepared = await client.command(b"\x16" + sql, PREPARED)
-        on.cluster.primary.faults.raw_reply(rows([b"1"]), matching=SETTLE)
+        on.cluster.primary.faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
         value = b"x" * STREAM_ABOVE
         execute = prepared.packets[0][1:5] + b"\0\1\0\0\0" + b"\0\1\xfd\0"
         execute += b"\xfd" + len(value).to_bytes(3, "little") + value
@@ -143,10 +145,10 @@ async def test_what_may_write_runs_behind_the_question() -> None:
     """Whatever the answer is; and counts as stale where it shows something."""
     async with seen() as (on, client):
         faults = on.cluster.primary.faults
-        faults.raw_reply(rows([b"1"]), matching=SETTLE)
+        faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
         await does(client, "INSERT INTO t VALUES (1)")
         assert on.count("tidegate_stale_reads_total") == 0
-        faults.raw_reply(rows([b"1"]), matching=SETTLE)
+        faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
         await does(client, "SELECT COUNT(*) FROM t; INSERT INTO t VALUES (2)")
         assert on.count("tidegate_stale_reads_total") == 1
 
@@ -155,7 +157,7 @@ async def test_what_may_write_runs_behind_the_question() -> None:
 async def test_what_shows_no_data_is_not_kept_waiting(sql: str) -> None:
     async with seen() as (on, client):
         await does(client, sql)
-        assert not any(SETTLE.decode() in text for text in asked(on.cluster.primary))
+        assert not any(WAIT_FOR_OWNED.decode() in text for text in asked(on.cluster.primary))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from proxy.server import signs_of_life
-from routing.servers import silence
+from proxy.server import liveness
+from routing.servers import liveness_timer
 from routing.servers.topology import Server
 from tests.faults.client import Client, query
 from tests.faults.stage import Stage, before, eventually, stage
@@ -21,9 +21,9 @@ LOOKS = 8
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "QUIET_S", 0.05)
-    monkeypatch.setattr(signs_of_life, "QUIET_S", 0.05)
-    monkeypatch.setattr(signs_of_life, "_INTERVAL_S", 0.02)
+    monkeypatch.setattr(liveness_timer, "QUIET_S", 0.05)
+    monkeypatch.setattr(liveness, "QUIET_S", 0.05)
+    monkeypatch.setattr(liveness, "_INTERVAL_S", 0.02)
 
 
 @asynccontextmanager
@@ -166,7 +166,7 @@ async def test_a_question_that_cannot_be_put_tells_nothing(
         tried += 1
         raise error
 
-    monkeypatch.setattr(signs_of_life, "connect", cannot)
+    monkeypatch.setattr(liveness, "connect", cannot)
     async with frozen() as (on, way, _):
         client = await reading(on)
         way.shut()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from routing.sql.classifier import Classifier
 from routing.sql.lexer import MODE_UTF8, MODES, executed_texts, lex, skeleton
-from routing.sql.statement import Statement, StatementClass, Touch, classify_text
+from routing.sql.statement import Statement, StatementClass, StatementReason, classify_text
 from routing.sql.token_patterns import NAME_DIGITS, NUMBERED
 from tests.support.statement_texts import LITERALS, damaged, hiding_text
 
@@ -150,7 +150,10 @@ def test_texts_of_one_skeleton_have_one_class(
     if key is not None and key == skeleton(other, mode_flags):
         first = classify_text(one, mode_flags)
         second = classify_text(other, mode_flags)
-        if not first.assignments and first.reason not in (Touch.KILL, Touch.UNREADABLE):
+        if not first.assignments and first.reason not in (
+            StatementReason.KILL,
+            StatementReason.UNREADABLE,
+        ):
             assert first == second
 
 

@@ -12,7 +12,8 @@ from routing.consistency.causal_token import MAX_TOKEN, TokenError, TokenKeys, s
 from routing.sql.classifier import Classifier
 from routing.sql.directive import directive, directive_comment
 from routing.sql.lexer import MODE_NO_BACKSLASH_ESCAPES, MODES, lex
-from routing.sql.own_statement import (
+from routing.sql.statement import StatementClass, classify_text
+from routing.sql.tidegate_statement import (
     TOPICS,
     VARIABLES,
     OwnAssignment,
@@ -24,7 +25,6 @@ from routing.sql.own_statement import (
     mentions_tidegate,
     own_statement,
 )
-from routing.sql.statement import StatementClass, classify_text
 from tests.support.gtid_sets import GTID_SETS
 
 COMMENT = "/* tidegate scope=user */"

@@ -20,14 +20,14 @@ class Keeper:
         rows: the scopes in the file.
         marks: scopes that may require more than their rows say.
         unlogged_keys: scopes in which something without a GTID was written; None for all scopes.
-        strayed: by UUID of a server: GTIDs that it has and that the primary may have given to other
-            transactions.
+        diverged_gtids: by UUID of a server: GTIDs that it has and that the primary may have given
+            to other transactions.
     """
 
     rows: dict[ScopeKey, KeptScope] = field(default_factory=dict)
     marks: set[ScopeKey] = field(default_factory=set)
     unlogged_keys: set[ScopeKey] | None = field(default_factory=set)
-    strayed: dict[str, GtidSet] = field(default_factory=dict)
+    diverged_gtids: dict[str, GtidSet] = field(default_factory=dict)
     _changed: dict[ScopeKey, ScopeState] = field(default_factory=dict)
     _gone: set[ScopeKey] = field(default_factory=set)
     _taken: list[tuple[ScopeState, KeptScope]] = field(default_factory=list)
@@ -55,9 +55,9 @@ class Keeper:
         elif self.unlogged_keys is not None:
             self.unlogged_keys.update(keys)
 
-    def judged(self, strayed: dict[str, GtidSet]) -> None:
+    def judged(self, diverged_gtids: dict[str, GtidSet]) -> None:
         """Servers were compared with the primary."""
-        self.strayed = strayed
+        self.diverged_gtids = diverged_gtids
 
     def mark(self, key: ScopeKey) -> None:
         """The scope may require more than its row in the file says."""

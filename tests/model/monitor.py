@@ -65,7 +65,7 @@ class Monitor:
             return
         if proxy.terms.has_begun():
             topology.compare(self._held[server], answer.gtids | answer.owned)
-            proxy.keeper.judged(topology.strayed)
+            proxy.keeper.judged(topology.diverged_gtids)
             topology.observations.add(link.asked_at, answer.gtids)
         else:
             proxy.terms.begin(self, link)

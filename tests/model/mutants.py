@@ -18,8 +18,8 @@ from routing import policy
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
 from routing.consistency.scope import KeptScope, Scopes, ScopeState
 from routing.request import read
+from routing.request.cached_decision import CachedDecision
 from routing.request.read import Read
-from routing.request.standing import Standing
 from routing.servers.failover import Election
 from routing.servers.gathering import Gathering
 from routing.servers.observations import Observations
@@ -33,7 +33,7 @@ from tests.model.proxy import Proxy
 from tests.model.reads import Reads
 from tests.model.session import ProxySession
 from tests.model.succession import Worker
-from tests.model.terms import Terms
+from tests.model.terms import PrimaryEpoch
 
 if TYPE_CHECKING:
     from routing.request.step import Step
@@ -488,25 +488,25 @@ def compare_no_replica_with_a_primary_that_came_back(patch: pytest.MonkeyPatch) 
 @_mutant(often=("restore_primary",), seed=12)
 def judge_replicas_by_what_they_are_known_to_have(patch: pytest.MonkeyPatch) -> None:
     """The proxy may not know yet what replicas received last."""
-    patch.setattr(Terms, "replicas", lambda self: [])
+    patch.setattr(PrimaryEpoch, "replicas", lambda self: [])
 
 
 @_mutant(scopes=(Scope.USER, Scope.PROXY), often=("restore_primary",))
 def compare_a_scope_when_it_is_read_in(patch: pytest.MonkeyPatch) -> None:
     """By then the primary has given the GTIDs of lost transactions to others."""
-    patch.setattr(Terms, "scopes", lambda self: [])
+    patch.setattr(PrimaryEpoch, "scopes", lambda self: [])
 
 
 @_mutant(often=("restore_primary",))
 def use_a_primary_that_came_back_before_it_was_compared(patch: pytest.MonkeyPatch) -> None:
-    begin = Terms.begin
+    begin = PrimaryEpoch.begin
 
-    def at_once(self: Terms, session: ProxySession, link: Link) -> None:
+    def at_once(self: PrimaryEpoch, session: ProxySession, link: Link) -> None:
         session.logged_in(link)
         session.logged_in = lambda link: None  # type: ignore[method-assign]
         begin(self, session, link)
 
-    patch.setattr(Terms, "begin", at_once)
+    patch.setattr(PrimaryEpoch, "begin", at_once)
 
 
 _STRAYED: Final[dict[str, Any]] = {
@@ -524,7 +524,7 @@ def take_a_verdict_back_when_names_are_given_again(patch: pytest.MonkeyPatch) ->
 
     def by_this_look_alone(self: Topology, held: Any, has: GtidSet) -> None:
         for replica in self.replicas:
-            replica.strayed = EMPTY
+            replica.diverged_gtids = EMPTY
         compare(self, held, has)
 
     patch.setattr(Topology, "compare", by_this_look_alone)
@@ -541,7 +541,7 @@ def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None
         epoch = self.epoch
         found = observed(self, uuid, started, executed, *more)
         if self.epoch != epoch and not more[0] <= executed:
-            self.strayed = EMPTY
+            self.diverged_gtids = EMPTY
         return found
 
     patch.setattr(Server, "observed", acquit)
@@ -563,9 +563,9 @@ def never_take_a_verdict_back(patch: pytest.MonkeyPatch) -> None:
     observed = Server.observed
 
     def condemn(self: Server, *arguments: Any) -> int:
-        strayed = self.strayed
+        diverged_gtids = self.diverged_gtids
         epoch = observed(self, *arguments)
-        self.strayed |= strayed
+        self.diverged_gtids |= diverged_gtids
         return epoch
 
     patch.setattr(Server, "observed", condemn)
@@ -622,15 +622,15 @@ def forget_with_a_restart_that_something_was_seen(patch: pytest.MonkeyPatch) -> 
 )
 def compare_no_scope_that_was_found(patch: pytest.MonkeyPatch) -> None:
     """The primary at the start may lack what was acknowledged in a restored scope."""
-    scopes = Terms.scopes
+    scopes = PrimaryEpoch.scopes
 
-    def others(self: Terms) -> list[ScopeState]:
+    def others(self: PrimaryEpoch) -> list[ScopeState]:
         found = [scope for scope in scopes(self) if scope.term == -1 and scope.key in ("", "ann")]
         for scope in found:
             scope.term = self._proxy.topology.term
         return [scope for scope in scopes(self) if scope not in found]
 
-    patch.setattr(Terms, "scopes", others)
+    patch.setattr(PrimaryEpoch, "scopes", others)
 
 
 @_mutant(
@@ -641,7 +641,7 @@ def compare_no_scope_that_was_found(patch: pytest.MonkeyPatch) -> None:
     seed=27,
 )
 def forget_with_a_restart_who_has_diverged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Keeper, "judged", lambda self, strayed: None)
+    patch.setattr(Keeper, "judged", lambda self, diverged_gtids: None)
 
 
 # The last decision stands.
@@ -659,20 +659,20 @@ def think_any_session_plain(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(clients=2)
 def let_a_decision_stand_whatever_was_written(patch: pytest.MonkeyPatch) -> None:
-    of = Standing.of
+    of = CachedDecision.of
 
-    def forgetful(self: Standing, now: float) -> Decision | None:
+    def forgetful(self: CachedDecision, now: float) -> Decision | None:
         self._required = self._session.own_scope.own
         return of(self, now)
 
-    patch.setattr(Standing, "of", forgetful)
+    patch.setattr(CachedDecision, "of", forgetful)
 
 
 @_mutant(errors=6, clients=2)
 def let_a_decision_stand_while_writes_are_unknown(patch: pytest.MonkeyPatch) -> None:
-    of = Standing.of
+    of = CachedDecision.of
 
-    def sure(self: Standing, now: float) -> Decision | None:
+    def sure(self: CachedDecision, now: float) -> Decision | None:
         scope = self._session.own_scope
         before, scope.unknown = scope.unknown, False
         try:
@@ -680,7 +680,7 @@ def let_a_decision_stand_while_writes_are_unknown(patch: pytest.MonkeyPatch) -> 
         finally:
             scope.unknown = before
 
-    patch.setattr(Standing, "of", sure)
+    patch.setattr(CachedDecision, "of", sure)
 
 
 @_mutant(often=("restart_replica",), clients=2)
@@ -697,15 +697,15 @@ def let_a_decision_stand_for_another_incarnation(patch: pytest.MonkeyPatch) -> N
 
 @_mutant(scopes=(Scope.USER, Scope.PROXY), clients=4)
 def let_a_decision_stand_in_the_scope_of_the_connection(patch: pytest.MonkeyPatch) -> None:
-    of = Standing.of
+    of = CachedDecision.of
 
-    def alone(self: Standing, now: float) -> Decision | None:
+    def alone(self: CachedDecision, now: float) -> Decision | None:
         session = self._session
         with pytest.MonkeyPatch.context() as scopes:
             scopes.setattr(session, "reading", lambda rules, term, now: session.own_scope)
             return of(self, now)
 
-    patch.setattr(Standing, "of", alone)
+    patch.setattr(CachedDecision, "of", alone)
 
 
 @_mutant(clients=2)
@@ -724,15 +724,15 @@ def send_a_read_past_the_machine_behind_what_is_not_answered_yet(
 
 @_mutant(clients=2)
 def wait_past_the_machine_for_what_was_required_before(patch: pytest.MonkeyPatch) -> None:
-    of = Standing.of
+    of = CachedDecision.of
 
-    def late(self: Standing, now: float) -> Decision | None:
+    def late(self: CachedDecision, now: float) -> Decision | None:
         decision = of(self, now)
         if decision is None or decision.proof is not Proof.WAITED or not self._required:
             return decision
         return Decision(decision.server, decision.reason, decision.proof, self._required)
 
-    patch.setattr(Standing, "of", late)
+    patch.setattr(CachedDecision, "of", late)
 
 
 # Who the primary is (`tests.model.succession`).

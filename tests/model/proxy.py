@@ -9,7 +9,7 @@ from routing.servers.waits import Waits
 from tests.model.monitor import Monitor
 from tests.model.probes import Probes
 from tests.model.session import ProxySession
-from tests.model.terms import Terms
+from tests.model.terms import PrimaryEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ class Proxy:
     silent: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.terms = Terms(self)
+        self.terms = PrimaryEpoch(self)
         self.monitor = Monitor(self)
         self.probes = Probes(self)
         self.waits = Waits()

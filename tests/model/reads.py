@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, LostPolicy, Proof, Reason
-from routing.request.judgement import WaitResult
 from routing.request.read import Read
 from routing.request.stage import ASKING, TABLE
 from routing.request.step import Ask, Delay, End, Join, Open, Pass, Refuse, Send, Step
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.request.wait_results import WaitResult
+from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.model.links import Link, Reply
 from tests.model.wires import Answer, Command
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.model.proxy import Proxy
     from tests.model.session import ProxySession
 
-_READ = Statement(StatementClass.READ, Touch.NOTHING, False, "0" * 16)
+_READ = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
 
 
 class Reads:
@@ -57,7 +57,7 @@ class Reads:
     def go_past(self, link: Link, decision: Decision) -> None:
         """A plain read is about to be sent; send the WAIT that it needs in front."""
         self._past = decision
-        self._session.request.scope = self.read.standing.scope
+        self._session.request.scope = self.read.cached_decision.scope
         if decision.proof is Proof.WAITED and decision.proof_set is not None:
             budget = self._session.rules.wait_budget
             self._wait = self._proxy.waits.begin(link.server, decision.proof_set, self._proxy.now())
@@ -67,7 +67,7 @@ class Reads:
         """Hand a read over to the machine that was sent without it."""
         decision, self._past = self._past, None
         if decision is not None:
-            required, sent_at = self.read.standing.scope.own, self._session.request.sent_at
+            required, sent_at = self.read.cached_decision.scope.own, self._session.request.sent_at
             reached = decision.proof is Proof.WAITED and self._wait is None
             self._tell("take_up", _READ, decision, required, sent_at, reached=reached)
 
@@ -76,14 +76,23 @@ class Reads:
         decision = self._past
         if decision is None or not self.is_there(answer):
             return False
-        standing, now, sent_at = (
-            self.read.standing,
+        cached_decision, now, sent_at = (
+            self.read.cached_decision,
             self._proxy.now(),
             self._session.request.sent_at,
         )
         level = self._session.rules.level
-        standing.wait_answered(
-            *(decision, "reached", level, standing.scope, link.epoch, sent_at, now - sent_at, now)
+        cached_decision.wait_answered(
+            *(
+                decision,
+                "reached",
+                level,
+                cached_decision.scope,
+                link.epoch,
+                sent_at,
+                now - sent_at,
+                now,
+            )
         )
         self._end_wait()
         return True

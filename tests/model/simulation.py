@@ -60,7 +60,9 @@ class Simulation:
         self._values = self._flushes = self._uuids = 0
         self._written: dict[int, Written] = {}
         self._stuck: set[str] = set()
-        self._strayed: set[Mysql] = set()  # servers that have, or had, what a primary has lost
+        self._diverged_gtids: set[Mysql] = (
+            set()
+        )  # servers that have, or had, what a primary has lost
         self._restored = False  # the primary has lost transactions that the proxy knew of
         self._delayed: dict[object, int] = {}  # things that do not move before some tick
         physics = options.physics
@@ -90,7 +92,7 @@ class Simulation:
         if self.options.weights["restart_proxy"]:
             keeper = self._keeper
             scopes.restore(keeper.found(), keeper, self.now())
-            topology.remember_strayed(dict(keeper.strayed))
+            topology.remember_diverged(dict(keeper.diverged_gtids))
         proxy = Proxy(servers, topology, scopes, self.now, self._keeper)
         for state in scopes.states():
             if state.lost_untold:
@@ -337,7 +339,7 @@ class Simulation:
         for replica in self.replicas:
             replica.reconnect()
             if not primary.has_all_of(replica):
-                self._strayed.add(replica)
+                self._diverged_gtids.add(replica)
         self._restored = True
         return True
 
@@ -357,7 +359,7 @@ class Simulation:
         if replica.up:
             self._crash(replica, choose)
         replica.clone(primary, self._new_uuid(), self.now())
-        self._strayed.discard(replica)
+        self._diverged_gtids.discard(replica)
         return True
 
     def _rebuild_replica(self, choose: Chooser) -> bool:
@@ -429,8 +431,8 @@ class Simulation:
                 written.lost = True
                 self.count("lost")
         new.follow(None)
-        if new in self._strayed:  # the proxy cannot know whether it still has strayed GTIDs
-            self._strayed.update(self.replicas, [old])
+        if new in self._diverged_gtids:  # the proxy cannot know whether it still has strayed GTIDs
+            self._diverged_gtids.update(self.replicas, [old])
         self.primary = new
         self.replicas = [old if replica is new else replica for replica in self.replicas]
         old.source = None
@@ -475,5 +477,9 @@ class Simulation:
                 self._stuck.add(f"{scope.kind} {scope.key!r} waits for what no server will have")
         for replica in self.replicas:
             known = self._known_as(replica)
-            if known.diverged and known.uuid == replica.uuid and replica not in self._strayed:
+            if (
+                known.diverged
+                and known.uuid == replica.uuid
+                and replica not in self._diverged_gtids
+            ):
                 self._stuck.add(f"{replica.name} is said to have diverged")

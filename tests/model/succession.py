@@ -2,9 +2,9 @@
 
 Servers freeze, crash, and come back with their configuration. An operator, who makes mistakes,
 opens them for writes, closes them, promotes them, and makes them replicas. Workers look at the
-servers, which takes a while, judge as `proxy.server.succession` does, and are restarted. Clients
-write through workers. Each write that a server takes is judged at once. At the end the operator
-puts everything right, and all workers must take writes again.
+servers, which takes a while, judge as `proxy.server.primary_election` does, and are restarted.
+Clients write through workers. Each write that a server takes is judged at once. At the end the
+operator puts everything right, and all workers must take writes again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.gtid import EMPTY, GtidSet
 from proxy.state.state_file import PrimaryTerm, StateFile
 from routing.servers.failover import Election
-from routing.servers.topology import Server, Sight, Topology
+from routing.servers.topology import ProbeResult, Server, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ class Look:
 
 
 class Worker:
-    """One worker, as in `proxy.server.monitor` and `proxy.server.succession`."""
+    """One worker, as in `proxy.server.monitor` and `proxy.server.primary_election`."""
 
     def __init__(self, file: StateFile, real: dict[str, Mysql]) -> None:
         self.topology = Topology(_NAMES[0], list(_NAMES[1:]))
@@ -139,7 +139,7 @@ class Worker:
         self._seen.add(name)
         server.seen_at = at
         self.looks[name].append(look)
-        server.sight = Sight.GONE if look is None else Sight.ANSWERED
+        server.sight = ProbeResult.GONE if look is None else ProbeResult.ANSWERED
         if look is not None:
             started = (look.started * 1000.0, look.started * 1000.0 + 1)
             before = server.applied
@@ -166,7 +166,7 @@ class Worker:
             self.pending = PrimaryTerm(self.term.number + 1, server.name, server.uuid, now)
             old = self.topology.primary
             self.lacked = (self.had & old.applied) - self.real[server.name].has
-            if old.sight is Sight.GONE:
+            if old.sight is ProbeResult.GONE:
                 self.lacked = EMPTY
             self.guessed = self._clear and server is not old and server.name not in opened
         elif all_seen:

@@ -1,4 +1,4 @@
-"""How the simulated proxy begins the term of a primary, as in `proxy.server.terms`."""
+"""How the simulated proxy begins the term of a primary, as in `proxy.server.primary_epoch`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.model.session import ProxySession
 
 
-class Terms:
+class PrimaryEpoch:
     """The terms of primaries: a primary is not used before everything was compared with it."""
 
     def __init__(self, proxy: Proxy) -> None:
@@ -134,7 +134,7 @@ class Terms:
         if topology.term == self._term:
             has = answer.gtids | answer.owned
             topology.compare(self._held, has)
-            proxy.keeper.judged(topology.strayed)
+            proxy.keeper.judged(topology.diverged_gtids)
             proxy.owe(has)
             for scope, required in self._scopes:
                 if scope.term != self._term:

@@ -107,10 +107,10 @@ def test_a_real_conversation_is_read_and_written(
     level = json.loads(str(conversation[0]["level"]))
     sides = {server: Compression(algorithm, level, server=server) for server in (True, False)}
     heard = {server: Compression(algorithm, level, server=server) for server in (True, False)}
-    for turn in conversation:
-        data = bytes.fromhex(str(turn["data"]))
-        server = bool(turn["from_server"])
-        plains = [bytes.fromhex(plain) for _, plain in turn["packets"]]  # type: ignore[attr-defined]
+    for current in conversation:
+        data = bytes.fromhex(str(current["data"]))
+        server = bool(current["from_server"])
+        plains = [bytes.fromhex(plain) for _, plain in current["packets"]]  # type: ignore[attr-defined]
         assert drain(sides[not server], data, size) == plains
         # Compressors differ in their bytes from version to version, not in what they mean.
         sent = b"".join(sides[server].send(plain) for plain in plains)

@@ -15,10 +15,10 @@ def walk(data: bytes, sizes: list[int]) -> tuple[PacketEnd, int]:
     """Feed in portions of these sizes, over and over; return where the packet ended."""
     end = PacketEnd()
     position = 0
-    turn = 0
+    current = 0
     while position < len(data) and not end.done:
-        size = sizes[turn % len(sizes)]
-        turn += 1
+        size = sizes[current % len(sizes)]
+        current += 1
         portion = data[position : position + size]
         taken = end.feed(portion)
         assert taken == len(portion) or end.done

@@ -253,7 +253,7 @@ def test_an_opened_cursor_ends_at_the_definitions(feed: Feed, capabilities: Capa
     feed(stream, packets(b"\x01", column().serialise(), eof))
     assert stream.done
     assert stream.cursor
-    assert stream.untold == (capabilities is OLD)
+    assert stream.missing_trackers == (capabilities is OLD)
     stream.begin(RESULTS, asks_cursor=True)
     feed(stream, packets(ok(opened).serialise(capabilities)))
     assert not stream.cursor
@@ -296,11 +296,11 @@ def test_an_ok_follows_out_parameters_though_their_last_eof_does_not_say_so(feed
     stream = stream_for(OLD)
     stream.begin(RESULTS)
     feed(stream, response)
-    assert (stream.done, stream.rows, stream.status, stream.untold) == (True, 2, 3, False)
+    assert (stream.done, stream.rows, stream.status, stream.missing_trackers) == (True, 2, 3, False)
     response = packets(*result(more, more), *result(more, 2))
     stream.begin(RESULTS)
     feed(stream, response)
-    assert (stream.done, stream.rows, stream.status, stream.untold) == (True, 2, 2, True)
+    assert (stream.done, stream.rows, stream.status, stream.missing_trackers) == (True, 2, 2, True)
 
 
 @pytest.mark.parametrize("capabilities", [MODERN, OLD], ids=["modern", "old"])

@@ -29,7 +29,16 @@ STATUSES = (2, 0x22, 3, 0x2003, 0x0A, 0x42, 0x1002, 0x4002, 0x400A, 0xFFFF)
 NUMBERS = (0, 1, 250, 251, 252, 70_000, 1 << 24, 1 << 40)
 
 TOLD = (
-    *("done", "infile", "error", "status", "warnings", "untold", "cursor", "session_states"),
+    *(
+        "done",
+        "infile",
+        "error",
+        "status",
+        "warnings",
+        "missing_trackers",
+        "cursor",
+        "session_states",
+    ),
     *("unnamed", "rows", "sequence_id", "row", "head", "chunk", "chunk_start", "chunk_end", "told"),
 )
 """What a stream tells of a response that has ended."""

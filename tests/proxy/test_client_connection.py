@@ -111,13 +111,13 @@ def test_every_command_comes_once_and_in_order(
 ) -> None:
     on = Recorder(eager)
     data = b"".join(frame(payload, 0) for payload in payloads)
-    position = turn = 0
+    position = current = 0
     while position < len(data):
-        size = sizes[turn % len(sizes)]
-        turn += 1
+        size = sizes[current % len(sizes)]
+        current += 1
         on.transport.feed(data[position : position + size])
         position += size
-        if on.unanswered and turn % 3 == 0:
+        if on.unanswered and current % 3 == 0:
             on.answer()
     while on.unanswered or on.transport.waiting:
         assert on.unanswered <= 1  # one command at a time

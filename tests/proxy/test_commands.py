@@ -7,13 +7,12 @@ import pytest
 from protocol.constants import Command as Code
 from protocol.packet import frame
 from proxy.address import Address
-from proxy.client.commands import understood, understood_long
-from proxy.client.commands.desk import Desk
-from proxy.client.commands.order import (
+from proxy.client.commands import parse_command, parse_long_command
+from proxy.client.commands.action import (
+    Action,
     ChangeUser,
     Done,
     NoAnswer,
-    Order,
     Own,
     Ping,
     Quit,
@@ -23,6 +22,7 @@ from proxy.client.commands.order import (
     ToPrimary,
     Unknown,
 )
+from proxy.client.commands.command_context import CommandContext
 from proxy.client.commands.query import kill
 from proxy.client.prepared import PreparedStatements
 from proxy.client.session_rules import SessionRules
@@ -32,7 +32,7 @@ from routing.request.command import Command
 from routing.session.prepared import PreparedStatement
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, StatementReason
 
 CONFIG = Config(primary=Address("db1", 3306))
 
@@ -51,9 +51,9 @@ pytestmark = pytest.mark.plain
 
 
 @pytest.fixture
-def desk() -> Desk:
+def context() -> CommandContext:
     rules = SessionRules(CONFIG, CONFIG.listen, "app", {})
-    return Desk(
+    return CommandContext(
         state=Session(rules.initial(""), 0, user="app"),
         rules=rules,
         servers=cast("Any", Plain()),
@@ -66,27 +66,27 @@ def desk() -> Desk:
     )
 
 
-def query(desk: Desk, sql: bytes) -> Command | Order:
-    return understood(desk, frame(b"\x03" + sql, 0))
+def query(context: CommandContext, sql: bytes) -> Command | Action:
+    return parse_command(context, frame(b"\x03" + sql, 0))
 
 
-def test_a_statement_is_a_command_under_the_rules_of_its_session(desk: Desk) -> None:
-    read = query(desk, b"SELECT n FROM t")
+def test_a_statement_is_a_command_under_the_rules_of_its_session(context: CommandContext) -> None:
+    read = query(context, b"SELECT n FROM t")
     assert isinstance(read, Command)
     assert (read.code, read.is_read, read.may_write) == (Code.COM_QUERY, True, False)
-    assert read.rules is desk.state.rules
+    assert read.rules is context.state.rules
     assert not read.adjusted
-    write = query(desk, b"INSERT INTO t VALUES (1)")
+    write = query(context, b"INSERT INTO t VALUES (1)")
     assert isinstance(write, Command)
     assert (write.is_read, write.may_write) == (False, True)
 
 
-def test_rules_of_its_own_are_resolved_at_once(desk: Desk) -> None:
-    read = query(desk, b"/* tidegate consistency=STRONG */ SELECT n FROM t")
+def test_rules_of_its_own_are_resolved_at_once(context: CommandContext) -> None:
+    read = query(context, b"/* tidegate consistency=STRONG */ SELECT n FROM t")
     assert isinstance(read, Command)
     assert read.adjusted
     assert read.rules.level is Level.STRONG
-    wrong = query(desk, b"/* tidegate consistency=MOST */ SELECT n FROM t")
+    wrong = query(context, b"/* tidegate consistency=MOST */ SELECT n FROM t")
     assert isinstance(wrong, Refused)
     assert wrong.reason is Reason.PROXY
 
@@ -103,24 +103,24 @@ def test_rules_of_its_own_are_resolved_at_once(desk: Desk) -> None:
     ],
 )
 def test_a_kill_is_sent_with_the_id_that_the_primary_knows(
-    desk: Desk, text: str, sent: str
+    context: CommandContext, text: str, sent: str
 ) -> None:
-    command = kill(desk, frame(b"\x03" + text.encode(), 0), 77)
+    command = kill(context, frame(b"\x03" + text.encode(), 0), 77)
     assert isinstance(command, Command)
     assert command.packet[5:] == sent.encode()
 
 
-def executed(desk: Desk, *texts: str) -> bool:
+def executed(context: CommandContext, *texts: str) -> bool:
     """Whether an EXECUTE e, behind these, is known to be of a text without effects."""
     for text in texts:
-        command = query(desk, text.encode())
+        command = query(context, text.encode())
         assert isinstance(command, Command)
         if command.names is not None:
-            desk.state.text_prepared[command.names[0]] = command.names[1]
-    command = query(desk, b"EXECUTE e")
+            context.state.text_prepared[command.names[0]] = command.names[1]
+    command = query(context, b"EXECUTE e")
     assert isinstance(command, Command)
     assert command.statement is not None
-    return command.statement.reason is Touch.PREPARED_STATEMENT
+    return command.statement.reason is StatementReason.PREPARED_STATEMENT
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,14 @@ def executed(desk: Desk, *texts: str) -> bool:
         *(("`É`", False), ("`e2``3`", False)),
     ],
 )
-def test_names_of_prepared_statements_may_be_equal(desk: Desk, name: str, other: bool) -> None:
-    desk.state.lexer_modes.set_character_set("utf8mb4")
-    assert executed(desk, "PREPARE e FROM 'SELECT 1'")
-    assert executed(desk, f"PREPARE {name} FROM CONCAT('x')") is other
-    assert executed(desk, "PREPARE e FROM 'SELECT 1'")
-    assert executed(desk, f"DEALLOCATE PREPARE {name}") is other
+def test_names_of_prepared_statements_may_be_equal(
+    context: CommandContext, name: str, other: bool
+) -> None:
+    context.state.lexer_modes.set_character_set("utf8mb4")
+    assert executed(context, "PREPARE e FROM 'SELECT 1'")
+    assert executed(context, f"PREPARE {name} FROM CONCAT('x')") is other
+    assert executed(context, "PREPARE e FROM 'SELECT 1'")
+    assert executed(context, f"DEALLOCATE PREPARE {name}") is other
 
 
 @pytest.mark.parametrize(
@@ -157,25 +159,25 @@ def test_names_of_prepared_statements_may_be_equal(desk: Desk, name: str, other:
     ],
 )
 def test_what_is_no_statement_says_what_is_to_be_done(
-    desk: Desk, payload: bytes, order: type[Order]
+    context: CommandContext, payload: bytes, order: type[Action]
 ) -> None:
-    assert type(understood(desk, frame(payload, 0))) is order
+    assert type(parse_command(context, frame(payload, 0))) is order
 
 
-def test_a_prepared_statement_that_no_server_knows_is_reset_here(desk: Desk) -> None:
-    statement = desk.classifier.classify(b"SELECT 1", 0)
-    desk.prepared.add(PreparedStatement(7, statement, b"SELECT 1", desk.state))
-    assert type(understood(desk, frame(b"\x1a\x07\0\0\0", 0))) is Done
-    execution = understood(desk, frame(b"\x17\x07\0\0\0\0\x01\0\0\0", 0))
+def test_a_prepared_statement_that_no_server_knows_is_reset_here(context: CommandContext) -> None:
+    statement = context.classifier.classify(b"SELECT 1", 0)
+    context.prepared.add(PreparedStatement(7, statement, b"SELECT 1", context.state))
+    assert type(parse_command(context, frame(b"\x1a\x07\0\0\0", 0))) is Done
+    execution = parse_command(context, frame(b"\x17\x07\0\0\0\0\x01\0\0\0", 0))
     assert isinstance(execution, Command)
     assert execution.text == b"SELECT 1"
     assert execution.statement is not None
     assert execution.statement.kind is StatementClass.READ
 
 
-def test_what_comes_in_parts_is_not_looked_at(desk: Desk) -> None:
-    statement = understood_long(desk, frame(b"\x03SELECT n FROM t", 0))
+def test_what_comes_in_parts_is_not_looked_at(context: CommandContext) -> None:
+    statement = parse_long_command(context, frame(b"\x03SELECT n FROM t", 0))
     assert isinstance(statement, ToPrimary)
     assert statement.command.may_write
     assert not statement.command.packet
-    assert type(understood_long(desk, frame(b"\x0e", 0))) is TooLong
+    assert type(parse_long_command(context, frame(b"\x0e", 0))) is TooLong

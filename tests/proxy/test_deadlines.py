@@ -46,7 +46,7 @@ class Clock:
         """Timers that are set, and were not cancelled."""
         return sum(number not in self._cancelled for _, number, *_ in self._timers)
 
-    def turn(self, until: float) -> None:
+    def current(self, until: float) -> None:
         while self._timers and self._timers[0][0] <= until:
             at, number, callback, arguments = heapq.heappop(self._timers)
             self.now = max(self.now, at)
@@ -63,15 +63,15 @@ def clock() -> Clock:
 def test_limits_of_one_length_share_a_timer_while_they_are_cancelled(clock: Clock) -> None:
     deadlines, reached = Deadlines(clock.time, clock.call_later), list[int]()
     for number in range(1000):
-        clock.turn(number * 0.001)
+        clock.current(number * 0.001)
         deadlines.after(5.0, lambda number=number: reached.append(number)).cancel()
     last = deadlines.after(5.0, lambda: reached.append(-1))
     assert clock.set == 1
-    clock.turn(5.99)
+    clock.current(5.99)
     assert (reached, last.over) == ([], False)
-    clock.turn(6.01)
+    clock.current(6.01)
     assert (reached, last.over) == ([-1], True)
-    clock.turn(100)
+    clock.current(100)
     assert clock.set == 2
 
 
@@ -80,7 +80,7 @@ def test_many_lengths_leave_no_timers_behind(clock: Clock) -> None:
     for number in range(1000):
         deadlines.after(1.0 + number / 1000, lambda: pytest.fail("it was cancelled")).cancel()
     assert clock.waiting < 100
-    clock.turn(10.0)
+    clock.current(10.0)
     assert clock.waiting == 0
 
 
@@ -89,8 +89,8 @@ def test_what_goes_wrong_at_one_limit_does_not_keep_others_from_theirs(clock: Cl
     deadlines.after(1.0, lambda: 1 // 0)
     deadlines.after(1.0, lambda: reached.append(2))
     with pytest.raises(ZeroDivisionError):
-        clock.turn(1.0)
-    clock.turn(1.1)
+        clock.current(1.0)
+    clock.current(1.1)
     assert reached == [2]
 
 
@@ -124,7 +124,7 @@ def test_each_is_reached_when_it_is_due_unless_it_is_cancelled(
             expected[number] = now + length
     made = {}
     for at, what, number in sorted(events):
-        clock.turn(at)
+        clock.current(at)
         if what == 0:
             made[number] = deadlines.after(
                 limits[number][1],
@@ -132,7 +132,7 @@ def test_each_is_reached_when_it_is_due_unless_it_is_cancelled(
             )
         else:
             made[number].cancel()
-    clock.turn(now + 20)
+    clock.current(now + 20)
     assert reached == pytest.approx(expected, abs=0.0011)
 
 
@@ -166,7 +166,7 @@ def test_one_that_is_put_off_again_and_again_is_reached_when_it_is_due(
     deadline = deadlines.after(1.0, lambda: reached.append(clock.now))
     deadline.pause()
     for at, length in sorted(events, key=lambda event: event[0]):
-        clock.turn(at)
+        clock.current(at)
         if length < 0:
             deadlines.after(5.0, lambda: None)  # of somebody else
         elif length == 0:
@@ -174,7 +174,7 @@ def test_one_that_is_put_off_again_and_again_is_reached_when_it_is_due(
         elif not deadline.put_off(length, at):
             deadline.cancel()
             deadline = deadlines.after(length, lambda: reached.append(clock.now))
-    clock.turn(now + 60)
+    clock.current(now + 60)
     assert reached == pytest.approx(expected, abs=0.0011)
     assert clock.waiting == 0
 
@@ -183,9 +183,9 @@ def test_one_that_is_put_off_needs_no_timer_of_its_own(clock: Clock) -> None:
     deadlines = Deadlines(clock.time, clock.call_later)
     deadline = deadlines.after(5.0, lambda: pytest.fail("it was paused"))
     for number in range(4000):
-        clock.turn(number * 0.001)
+        clock.current(number * 0.001)
         assert deadline.put_off(5.0, clock.now)
         deadline.pause()
     assert clock.set == 1
-    clock.turn(5.01)
+    clock.current(5.01)
     assert not deadline.put_off(5.0, clock.now)

@@ -1,14 +1,14 @@
 """What the next client of a host is expected to negotiate."""
 
 from protocol.constants import Capability
-from proxy.client.habits import ALIKE, Habits
+from proxy.client.client_profile import ALIKE, ClientProfile
 
 ONE = Capability.CLIENT_DEPRECATE_EOF
 OTHER = Capability.CLIENT_FOUND_ROWS
 
 
 def test_nothing_is_expected_before_several_were_alike() -> None:
-    habits = Habits()
+    habits = ClientProfile()
     for _ in range(ALIKE - 1):
         habits.saw("a", ONE, "app")
         assert habits.expected("a") is None
@@ -18,7 +18,7 @@ def test_nothing_is_expected_before_several_were_alike() -> None:
 
 
 def test_one_that_differs_ends_it() -> None:
-    habits = Habits()
+    habits = ClientProfile()
     for _ in range(2 * ALIKE):
         habits.saw("a", ONE, "app")
     habits.saw("a", OTHER, "app")
@@ -26,7 +26,7 @@ def test_one_that_differs_ends_it() -> None:
 
 
 def test_those_that_take_turns_are_never_expected() -> None:
-    habits = Habits()
+    habits = ClientProfile()
     for _ in range(4 * ALIKE):
         habits.saw("a", ONE, "app")
         habits.saw("a", OTHER, "app")
@@ -34,7 +34,7 @@ def test_those_that_take_turns_are_never_expected() -> None:
 
 
 def test_the_user_is_the_last_one() -> None:
-    habits = Habits()
+    habits = ClientProfile()
     for _ in range(ALIKE):
         habits.saw("a", ONE, "app")
     habits.saw("a", ONE, "other")
@@ -42,7 +42,7 @@ def test_the_user_is_the_last_one() -> None:
 
 
 def test_the_least_recent_hosts_go_first() -> None:
-    habits = Habits(most=2)
+    habits = ClientProfile(most=2)
     for where in ("a", "b", "a", "c"):
         for _ in range(ALIKE):
             habits.saw(where, ONE, "app")
@@ -51,7 +51,7 @@ def test_the_least_recent_hosts_go_first() -> None:
 
 def test_a_name_that_no_server_has_takes_no_room() -> None:
     """A client that has not logged in yet may send one as long as a login may be."""
-    habits = Habits()
+    habits = ClientProfile()
     for _ in range(ALIKE):
         habits.saw("host", Capability(0), "x" * 200_000)
     expected = habits.expected("host")

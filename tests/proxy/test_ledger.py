@@ -24,7 +24,7 @@ from routing.consistency.decision import (
 from routing.consistency.rules import Rules
 from routing.record import RecordStream
 from routing.request.command import Command
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
@@ -102,11 +102,11 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
             *(Code.COM_QUERY, 0, rules, frame(b"\x03" + sql, 0), statement),
             *(statement.may_write, rules is not RULES[0]),
         )
-        trail = Trail(command)
-        trail.reason, trail.proof = reason, proof
+        outcome = CommandOutcome(command)
+        outcome.reason, outcome.proof = reason, proof
         if server is not None:
-            trail.decision = Decision(server, Reason.READ, Proof.KNOWN, GtidSet.parse(f"{U}:1-9"))
-        one.account.enter(command, trail, server, outcome)
-        many.open().enter(command, trail, server, outcome)
+            outcome.decision = Decision(server, Reason.READ, Proof.KNOWN, GtidSet.parse(f"{U}:1-9"))
+        one.account.enter(command, outcome, server, outcome)
+        many.open().enter(command, outcome, server, outcome)
     assert one.lines == many.lines
     assert one.counts == many.counts

@@ -8,10 +8,10 @@ from protocol.gtid import EMPTY
 from proxy.server import attributes
 from proxy.server.account import Requirement
 from proxy.server.identity import Identity
-from proxy.server.judged import Judged, judged, preface
-from proxy.server.lending import Lending
 from proxy.server.login import Login
+from proxy.server.login_cache import LoginCache
 from proxy.server.settings import Settings
+from proxy.server.verified_login import VerifiedLogin, judged, preface
 from routing.servers.topology import Role
 from routing.session.defaults import UNKNOWN
 
@@ -55,12 +55,12 @@ def judge(
     shown: bytes | None = ROW,
     identity: Identity = IDENTITY,
     role: Role = Role.PRIMARY,
-) -> Judged | None:
+) -> VerifiedLogin | None:
     settings = Settings(role, "OWN_GTID", "test", login, 100.0)
     return judged(settings, MADE, False, identity, Requirement.NOTHING, shown, text)
 
 
-def known() -> Judged:
+def known() -> VerifiedLogin:
     found = judge()
     assert found is not None
     return found
@@ -75,18 +75,18 @@ class Clock:
 
 def test_an_age() -> None:
     clock = Clock()
-    lending = Lending(5.0, clock)
+    lending = LoginCache(5.0, clock)
     assert lending.trusts(known())
     clock.now = 104.9
     assert lending.trusts(known())
     clock.now = 105.0
     assert not lending.trusts(known())
-    assert not Lending(0.0, Clock()).trusts(known())
+    assert not LoginCache(0.0, Clock()).trusts(known())
 
 
 def test_a_refusal_is_of_one_user_and_of_what_was_judged_before() -> None:
     clock = Clock()
-    lending = Lending(5.0, clock)
+    lending = LoginCache(5.0, clock)
     lending.refused("other", 1045)
     lending.refused("app", 1049)  # of a schema
     assert lending.trusts(known())
@@ -98,7 +98,7 @@ def test_a_refusal_is_of_one_user_and_of_what_was_judged_before() -> None:
 
 def test_many_refusals_are_not_forgotten() -> None:
     clock = Clock()
-    lending = Lending(5.0, clock)
+    lending = LoginCache(5.0, clock)
     clock.now = 101.0
     lending.refused("app", 1045)
     for number in range(2000):
@@ -108,14 +108,14 @@ def test_many_refusals_are_not_forgotten() -> None:
 
 def test_a_refused_name_that_no_server_has_takes_no_room() -> None:
     """What it begins with is distrusted, which costs a login a question."""
-    lending = Lending(5.0, Clock())
+    lending = LoginCache(5.0, Clock())
     lending.refused("x" * 200_000, 1045)
     assert max(map(len, lending._refused)) < 100
 
 
 def test_a_change_is_of_all() -> None:
     clock = Clock()
-    lending = Lending(5.0, clock)
+    lending = LoginCache(5.0, clock)
     clock.now = 101.0
     lending.changed()
     assert not lending.trusts(known())

@@ -24,7 +24,7 @@ from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.observe.snapshot import Snapshot
 from routing.consistency.decision import Outcome, Proof, Reason, Role
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "metrics.md"

@@ -7,9 +7,9 @@ from protocol.constants import Command as Code
 from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
-from proxy.client import prelude
-from proxy.client.asking import NOTHING, Asking
+from proxy.client import command_batch
 from proxy.client.prepared import PreparedStatements
+from proxy.client.replica_checks import NOTHING, ReplicaChecks
 from proxy.server.exchange import (
     FORWARD,
     FORWARD_CURSOR,
@@ -87,8 +87,8 @@ class On:
         waits = decision.proof is Proof.WAITED
         asking = NOTHING
         if waits or question or audited is not None:
-            asking = Asking(decision.proof_set if waits else None, 0.25, question, audited)
-        return prelude.before_read(
+            asking = ReplicaChecks(decision.proof_set if waits else None, 0.25, question, audited)
+        return command_batch.before_read(
             self.mirror,
             asking,
             command(sql),
@@ -178,9 +178,9 @@ def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
     on.state.transaction.implied_read(on.state, SNAPSHOT)
     assert told(on.before()) == [
         (Purpose.PREPARE, "SET autocommit=0"),
-        (Purpose.BEFORE, PROBE_SQL.decode()),
+        (Purpose.SNAPSHOT_BEFORE, PROBE_SQL.decode()),
         (Purpose.PREPARE, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
-        (Purpose.BEHIND, PROBE_SQL.decode()),
+        (Purpose.SNAPSHOT_AFTER, PROBE_SQL.decode()),
     ]
 
 
@@ -214,15 +214,15 @@ def test_what_is_asked_of_the_statement_before_needs_no_rights() -> None:
 def test_a_server_imitates_what_another_ran() -> None:
     again = frame(b"\x03SELECT a FROM t", 0)
     by = Imitation(finds=1, again=again, clears=True, counts=0)
-    assert told(prelude.imitated(by, query_attributes=False)) == [
-        (Purpose.IMITATE, "SELECT 1 LIMIT 1"),
-        (Purpose.IMITATE, "SELECT a FROM t"),
-        (Purpose.IMITATE, "/* */"),
-        (Purpose.IMITATE, "COM_PING "),
+    assert told(command_batch.imitated(by, query_attributes=False)) == [
+        (Purpose.REPLAY_DIAGNOSTICS, "SELECT 1 LIMIT 1"),
+        (Purpose.REPLAY_DIAGNOSTICS, "SELECT a FROM t"),
+        (Purpose.REPLAY_DIAGNOSTICS, "/* */"),
+        (Purpose.REPLAY_DIAGNOSTICS, "COM_PING "),
     ]
-    shows = [(Purpose.IMITATE, "SHOW WARNINGS LIMIT 0")]
-    assert told(prelude.imitated(Imitation(counts=-1), query_attributes=False)) == shows
-    assert prelude.imitated(NOTHING_TO_IMITATE, query_attributes=True) == ()
+    shows = [(Purpose.REPLAY_DIAGNOSTICS, "SHOW WARNINGS LIMIT 0")]
+    assert told(command_batch.imitated(Imitation(counts=-1), query_attributes=False)) == shows
+    assert command_batch.imitated(NOTHING_TO_IMITATE, query_attributes=True) == ()
 
 
 def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
@@ -233,33 +233,33 @@ def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
     prepared.add(PreparedStatement(1, Classifier().classify(text, 0), text, on.state))
     on.state.schema = "other"
     sets = command("SET sql_mode = 'ANSI'")
-    assert told(prelude.prepare_before(on.mirror, sets, on.state, prepared)) == [
+    assert told(command_batch.prepare_before(on.mirror, sets, on.state, prepared)) == [
         (Purpose.PREPARE, "COM_INIT_DB app"),
         (Purpose.STATEMENT, "COM_STMT_PREPARE SELECT a FROM t"),
         (Purpose.PREPARE, "COM_INIT_DB other"),
     ]
     assert on.mirror.preparing == [1]
-    assert prelude.prepare_before(on.mirror, command("SET @x = 1"), on.state, prepared) == ()
+    assert command_batch.prepare_before(on.mirror, command("SET @x = 1"), on.state, prepared) == ()
 
 
 def test_a_command_goes_as_it_came_but_for_a_servers_own_ids() -> None:
     read = command("SELECT 1 FROM t")
-    assert prelude.expected(read) is FORWARD[RESULTS]
-    assert prelude.own_packet(read, None, False) is read.packet
-    assert prelude.expected(command("SELECT GET_LOCK('a', 1)")) is FORWARD_ROW
+    assert command_batch.expected(read) is FORWARD[RESULTS]
+    assert command_batch.own_packet(read, None, False) is read.packet
+    assert command_batch.expected(command("SELECT GET_LOCK('a', 1)")) is FORWARD_ROW
 
     prepared = PreparedStatement(1, read.statement, b"SELECT 1 FROM t", Session(OWN, 0))
     execute = b"\x17" + b"%b\x00\x01\x00\x00\x00"
     packet = frame(execute % b"\x01\x00\x00\x00", 0)
     runs = Command(Code.COM_STMT_EXECUTE, RESULTS, OWN, packet, read.statement, prepared=prepared)
-    assert prelude.expected(runs) is FORWARD[RESULTS]
+    assert command_batch.expected(runs) is FORWARD[RESULTS]
     there = frame(execute % b"\x09\x00\x00\x00", 0)
-    assert prelude.own_packet(runs, PreparedHandle(9), False) == there
+    assert command_batch.own_packet(runs, PreparedHandle(9), False) == there
     prepared.new_long_data().append(frame(b"\x18\x01\x00\x00\x00\x00\x00x", 0))
     long = frame(b"\x18\x09\x00\x00\x00\x00\x00x", 0)
-    assert prelude.own_packet(runs, PreparedHandle(9), False) == long + there
+    assert command_batch.own_packet(runs, PreparedHandle(9), False) == long + there
     prepared.asks_cursor = True
-    assert prelude.expected(runs) is FORWARD_CURSOR
+    assert command_batch.expected(runs) is FORWARD_CURSOR
 
 
 MONOTONIC = Rules(Level.MONOTONIC_READS, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
@@ -284,4 +284,4 @@ def test_what_may_read_tables_may_show_less_than_was_seen(sql: str, shows: bool)
     asked = Command(
         Code.COM_QUERY, RESULTS, MONOTONIC, frame(b"\x03" + sql.encode(), 0), classified.statement
     )
-    assert prelude.older_than_seen(asked, state, topology, 0.0) is shows
+    assert command_batch.older_than_seen(asked, state, topology, 0.0) is shows

@@ -124,16 +124,16 @@ def test_what_has_no_name_is_on_the_disk_at_once(
 
 
 def test_who_has_strayed_is_on_the_disk_at_once(tmp_path: Path) -> None:
-    strayed = {U: gtids(f"{V}:1-3:7,{V}:blue:5"), V: gtids(f"{V}:9")}
+    diverged_gtids = {U: gtids(f"{V}:1-3:7,{V}:blue:5"), V: gtids(f"{V}:9")}
     with closing(ScopeFile(tmp_path, COUNT)) as file:
-        assert file.strayed == {}
+        assert file.diverged_gtids == {}
         file.keep_strayed({U: gtids(f"{U}:1")})
-        file.keep_strayed(strayed)
+        file.keep_strayed(diverged_gtids)
     with closing(ScopeFile(tmp_path, COUNT)) as file:
-        assert file.strayed == strayed
+        assert file.diverged_gtids == diverged_gtids
         file.keep_strayed({})
     with closing(ScopeFile(tmp_path, COUNT)) as file:
-        assert file.strayed == {}
+        assert file.diverged_gtids == {}
 
 
 @st.composite

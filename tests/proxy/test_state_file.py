@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.server.kept_terms import KeptTerms
+from proxy.server.primary_epoch_file import PrimaryEpochFile
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import FILE_NAME, PrimaryTerm, StateFile
 
@@ -151,7 +151,7 @@ def test_a_file_that_another_keeps_locked(
 
 def test_beside_the_event_loop(tmp_path: Path) -> None:
     async def main() -> None:
-        kept = KeptTerms(tmp_path)
+        kept = PrimaryEpochFile(tmp_path)
         assert await kept.read() == []
         assert await kept.add(FIRST) == FIRST
         assert await kept.read() == [FIRST]
@@ -162,7 +162,7 @@ def test_beside_the_event_loop(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.server.kept_terms._LIMIT_S", 0.05)
+    monkeypatch.setattr("proxy.server.primary_epoch_file._LIMIT_S", 0.05)
     answers = threading.Event()
 
     def terms(file: StateFile) -> list[PrimaryTerm]:
@@ -170,7 +170,7 @@ def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return []
 
     async def main() -> None:
-        kept = KeptTerms(tmp_path)
+        kept = PrimaryEpochFile(tmp_path)
         with monkeypatch.context() as patch:
             patch.setattr(StateFile, "terms", terms)
             for _ in range(2):

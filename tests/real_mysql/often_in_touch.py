@@ -9,9 +9,9 @@ import sys
 
 os.environ["TIDEGATE_PURE"] = "1"
 
-from proxy import in_touch
+from proxy import keepalive
 from proxy.cli import main
 
 if __name__ == "__main__":
-    in_touch._INTERVAL_S = 0.1  # type: ignore[misc]  # it is constant otherwise
+    keepalive._INTERVAL_S = 0.1  # type: ignore[misc]  # it is constant otherwise
     sys.exit(main())

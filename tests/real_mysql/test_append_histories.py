@@ -16,7 +16,7 @@ from pymysql.err import MySQLError
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
-from tests.real_mysql.disturbances import FREE, LATE
+from tests.real_mysql.disturbances import FREE, TRACKER_PING
 from tests.support.append_checker import Operation, Transaction, check
 
 KEYS = 6
@@ -105,7 +105,7 @@ def test_no_anomaly_of_read_committed(
 ) -> None:
     lists(cluster)
     work = Lists(seed, 1200)
-    before = {"free": FREE, "late": LATE, "interrupted": FREE, "directly": FREE}[way].before
+    before = {"free": FREE, "late": TRACKER_PING, "interrupted": FREE, "directly": FREE}[way].before
     with before(cluster):
         if way == "directly":
             connections = [cluster.primary.connect() for _ in range(CLIENTS)]
@@ -187,7 +187,7 @@ def test_snapshots_are_of_one_state(
 ) -> None:
     lists(cluster)
     work = Snapshots(seed, 1200, RULES)
-    with {"free": FREE, "late": LATE, "interrupted": FREE}[way].before(cluster):
+    with {"free": FREE, "late": TRACKER_PING, "interrupted": FREE}[way].before(cluster):
         running = proxy(wait_budget="20ms")
         connections = [running.connect() for _ in range(CLIENTS)]
         worker = Thread(target=work.run, args=(connections,))
@@ -270,7 +270,7 @@ def test_no_anomaly_of_repeatable_read(
     if way == "allowed":
         settings += ", tidegate_on_split_conflict = 'allow'"
     work = Repeatable(seed, 1200, settings)
-    with (LATE if way == "late" else FREE).before(cluster):
+    with (TRACKER_PING if way == "late" else FREE).before(cluster):
         if way == "directly":
             connections = [cluster.primary.connect() for _ in range(CLIENTS)]
             for one in connections:

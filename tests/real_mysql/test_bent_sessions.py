@@ -11,8 +11,8 @@ from protocol.constants import Capability, Command
 from protocol.gtid import GtidSet
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from proxy.client.confirmation import columns
-from proxy.client.preparation import (
+from proxy.client.proof_check import columns
+from proxy.client.session_setup import (
     END_TRANSACTION,
     audit,
     confirm,

@@ -17,7 +17,7 @@ from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.request import diagnostics
 from routing.request.command import Command as ClientCommand
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Role, Server
 from routing.session.diagnostics_area import NOT_KNOWN, ConnectionArea, DiagnosticsArea, rows_sql
 from routing.sql.classifier import Classifier
@@ -109,17 +109,17 @@ class _Watched(DiagnosticsSession):
             statement = self._classifier.classify(packet[5:], 0)
         rules = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 1.0, TimeoutPolicy.PRIMARY)
         done = ClientCommand(code, RESULTS, rules, packet, statement)
-        trail = Trail(done)
+        outcome = CommandOutcome(done)
         last = payloads[-1] if payloads else b""
         if last[:1] == bytes((ERR_HEADER,)):
-            trail.error = ErrPacket.parse(last).code
+            outcome.error = ErrPacket.parse(last).code
         elif code is Command.COM_STMT_PREPARE:
-            trail.warnings = payloads[0][10] | payloads[0][11] << 8
+            outcome.warnings = payloads[0][10] | payloads[0][11] << 8
         elif last:
-            trail.warnings = OkPacket.parse(last, self.client.capabilities).warnings
+            outcome.warnings = OkPacket.parse(last, self.client.capabilities).warnings
         if payloads and payloads[0][0] not in (0, ERR_HEADER):
-            trail.rows = len(payloads) - 2 - payloads[0][0]
-        diagnostics.ended(self.model, self.area, done, trail)
+            outcome.rows = len(payloads) - 2 - payloads[0][0]
+        diagnostics.ended(self.model, self.area, done, outcome)
 
 
 def _asked(session: DiagnosticsSession, sql: str) -> list[int]:

@@ -22,7 +22,7 @@ from routing.sql.early_errors import (
     QUERIES,
     did_nothing,
 )
-from routing.sql.statement import Statement, Touch, classify
+from routing.sql.statement import Statement, StatementReason, classify
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.server import RealServer
@@ -45,50 +45,69 @@ COLUMNS = {
     1146: "n FROM app.nosuch",
 }
 QUERY = {
-    Touch.NOTHING: "SELECT {}",
-    Touch.USER_VARIABLE: "SELECT @a, {}",
-    Touch.SYSTEM_VARIABLE: "SELECT @@sql_mode, {}",
-    Touch.SESSION_FUNCTION: "SELECT VERSION(), {}",
-    Touch.SERVER_STATE: (
+    StatementReason.NOTHING: "SELECT {}",
+    StatementReason.USER_VARIABLE: "SELECT @a, {}",
+    StatementReason.SYSTEM_VARIABLE: "SELECT @@sql_mode, {}",
+    StatementReason.SESSION_FUNCTION: "SELECT VERSION(), {}",
+    StatementReason.SERVER_STATE: (
         "SELECT (SELECT COUNT(*) FROM performance_schema.session_status) AS c, {}"
     ),
-    Touch.METADATA: "SELECT (SELECT COUNT(*) FROM information_schema.columns) AS c, {}",
-    Touch.PLAN: "EXPLAIN SELECT {}",
-    Touch.LOCKING_READ: "SELECT {} FOR UPDATE",
+    StatementReason.METADATA: "SELECT (SELECT COUNT(*) FROM information_schema.columns) AS c, {}",
+    StatementReason.PLAN: "EXPLAIN SELECT {}",
+    StatementReason.LOCKING_READ: "SELECT {} FOR UPDATE",
 }
 UNPARSED = {
-    Touch.NOTHING: ["SELECT * FORM numbers", "SELECT 1 1", "WITH a AS (SELECT 1) SELEC 1"],
-    Touch.USER_VARIABLE: ["SELECT @a FORM numbers"],
-    Touch.SYSTEM_VARIABLE: ["SELECT @@sql_mode FORM numbers"],
-    Touch.SESSION_FUNCTION: ["SELECT VERSION() FORM numbers"],
-    Touch.SERVER_STATE: ["SHOW PROCESSLIST 1"],
-    Touch.METADATA: ["SHOW TABLES IN app 1", "DESCRIBE numbers n n"],
-    Touch.PLAN: ["EXPLAIN SELECT n FORM numbers"],
-    Touch.LOCKING_READ: ["SELECT n FROM numbers FOR UPDAT"],
-    Touch.FILE: ["SELECT n FROM numbers INTO OUTFIL 'file'"],
-    Touch.LOCK_FUNCTION: ["SELECT GET_LOCK('a', 1) FORM numbers"],
-    Touch.STATUS: ["SHOW STATUS LIKE nosuch"],
-    Touch.DIAGNOSTICS: ["SHOW WARNINGS 1"],
-    Touch.FOUND_ROWS: ["SELECT FOUND_ROWS() 1 1"],
-    Touch.TRANSACTION: ["COMMIT now", "ROLLBACK now", "START TRANSACTION READ", "XA COMMIT"],
-    Touch.SAVEPOINT: ["SAVEPOINT"],
-    Touch.SETTING: ["SET autocommit = ", "SET autocommit = 1, sql_mode = "],
-    Touch.DEFAULT_SCHEMA: ["USE"],
-    Touch.HANDLER: ["HANDLER numbers OPE"],
-    Touch.PREPARED_STATEMENT: ["PREPARE p FROM 'SELEC 1'"],
-    Touch.KILL: ["KILL"],
-    Touch.DEFINITION: [
+    StatementReason.NOTHING: [
+        "SELECT * FORM numbers",
+        "SELECT 1 1",
+        "WITH a AS (SELECT 1) SELEC 1",
+    ],
+    StatementReason.USER_VARIABLE: ["SELECT @a FORM numbers"],
+    StatementReason.SYSTEM_VARIABLE: ["SELECT @@sql_mode FORM numbers"],
+    StatementReason.SESSION_FUNCTION: ["SELECT VERSION() FORM numbers"],
+    StatementReason.SERVER_STATE: ["SHOW PROCESSLIST 1"],
+    StatementReason.METADATA: ["SHOW TABLES IN app 1", "DESCRIBE numbers n n"],
+    StatementReason.PLAN: ["EXPLAIN SELECT n FORM numbers"],
+    StatementReason.LOCKING_READ: ["SELECT n FROM numbers FOR UPDAT"],
+    StatementReason.FILE: ["SELECT n FROM numbers INTO OUTFIL 'file'"],
+    StatementReason.LOCK_FUNCTION: ["SELECT GET_LOCK('a', 1) FORM numbers"],
+    StatementReason.STATUS: ["SHOW STATUS LIKE nosuch"],
+    StatementReason.DIAGNOSTICS: ["SHOW WARNINGS 1"],
+    StatementReason.FOUND_ROWS: ["SELECT FOUND_ROWS() 1 1"],
+    StatementReason.TRANSACTION: [
+        "COMMIT now",
+        "ROLLBACK now",
+        "START TRANSACTION READ",
+        "XA COMMIT",
+    ],
+    StatementReason.SAVEPOINT: ["SAVEPOINT"],
+    StatementReason.SETTING: ["SET autocommit = ", "SET autocommit = 1, sql_mode = "],
+    StatementReason.DEFAULT_SCHEMA: ["USE"],
+    StatementReason.HANDLER: ["HANDLER numbers OPE"],
+    StatementReason.PREPARED_STATEMENT: ["PREPARE p FROM 'SELEC 1'"],
+    StatementReason.KILL: ["KILL"],
+    StatementReason.DEFINITION: [
         *("CREATE TABEL another (n INT)", "CREATE TABLE another (n INT", "DROP TABLE", "TRUNCATE"),
         *("ALTER TABLE numbers ADD", "RENAME TABLE numbers", "CREATE INDEX i ON numbers USING"),
         *("CREATE PROCEDURE p() BEGIN SELEC 1; END", "CREATE VIEW v AS SELEC 1"),
     ],
-    Touch.ACCOUNT: ["CREATE USER", "GRANT", "REVOKE"],
-    Touch.ADMINISTRATION: ["FLUSH NOSUCH", "ANALYZE", "OPTIMIZE", "RESET", "LOAD INDEX INTO"],
-    Touch.TABLE_LOCK: ["LOCK TABLES numbers", "UNLOCK TABLE now"],
-    Touch.TEMPORARY_TABLE: ["CREATE TEMPORARY TABLE another (n", "DROP TEMPORARY TABLE"],
-    Touch.UNLOGGED: ["IMPORT TABLE"],
+    StatementReason.ACCOUNT: ["CREATE USER", "GRANT", "REVOKE"],
+    StatementReason.ADMINISTRATION: [
+        "FLUSH NOSUCH",
+        "ANALYZE",
+        "OPTIMIZE",
+        "RESET",
+        "LOAD INDEX INTO",
+    ],
+    StatementReason.TABLE_LOCK: ["LOCK TABLES numbers", "UNLOCK TABLE now"],
+    StatementReason.TEMPORARY_TABLE: ["CREATE TEMPORARY TABLE another (n", "DROP TEMPORARY TABLE"],
+    StatementReason.UNLOGGED: ["IMPORT TABLE"],
     # What `mysql` sends as it connects, and a quote that was forgotten.
-    Touch.UNREADABLE: ["select $$", "SELECT 'open", "/* a */ SELECT * FROM numbers WHERE n = 'a"],
+    StatementReason.UNREADABLE: [
+        "select $$",
+        "SELECT 'open",
+        "/* a */ SELECT * FROM numbers WHERE n = 'a",
+    ],
 }
 REPORTED = "SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = {}, MESSAGE_TEXT = 'near'"
 KEEPS = "INSERT INTO kept VALUES (1);"
@@ -230,7 +249,7 @@ def test_an_empty_text_does_nothing(primary: RealServer, client: Connection[Curs
 
 
 def test_each_entry_was_asked() -> None:
-    assert set(UNPARSED) - {Touch.UNREADABLE} == PARSED_FIRST | COMMITTING_FIRST
+    assert set(UNPARSED) - {StatementReason.UNREADABLE} == PARSED_FIRST | COMMITTING_FIRST
     assert set(QUERY) == QUERIES
     assert set(COLUMNS) == LOOKING_UP
 

@@ -86,10 +86,10 @@ def work(running: RunningProxy, number: int) -> None:
     """Write, read, and hold transactions, as a session with settings of its own."""
     with connect(running) as connection, connection.cursor() as cursor:
         cursor.execute("SET time_zone = %s", (f"+{number:02}:00",))
-        for turn in range(1, 16):
+        for current in range(1, 16):
             cursor.execute("UPDATE counts SET n = n + 1 WHERE id = %s", (number,))
             cursor.execute("SELECT n, @@time_zone FROM counts WHERE id = %s", (number,))
-            assert cursor.fetchall() == ((2 * turn - 1, f"+{number:02}:00"),)
+            assert cursor.fetchall() == ((2 * current - 1, f"+{number:02}:00"),)
             connection.begin()
             cursor.execute("SELECT n FROM counts WHERE id = %s FOR UPDATE", (number,))
             cursor.execute("UPDATE counts SET n = n + 1 WHERE id = %s", (number,))

@@ -203,12 +203,12 @@ def test_clients_ids_are_unique(
 ) -> None:
     """Sessions rest and borrow again and again, at all workers; new ones log in between."""
     all_of_them: list[Client] = []
-    for turn in range(8):
+    for current in range(8):
         all_of_them += [
             clients.enter_context(Client(sharing, "owner", "a", database=None)) for _ in range(5)
         ]
         rests(sharing, len(all_of_them))
-        for client in all_of_them[turn::2]:
+        for client in all_of_them[current::2]:
             assert client.value("SELECT 5") == b"5"
     ids = [told(client) for client in all_of_them]
     assert len(set(ids)) == len(ids)

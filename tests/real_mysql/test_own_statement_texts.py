@@ -11,8 +11,8 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES, MODE_UTF8
-from routing.sql.own_statement import OwnStatement, SelectOwn, SetOwn, WrongOwn
 from routing.sql.statement import classify_text
+from routing.sql.tidegate_statement import OwnStatement, SelectOwn, SetOwn, WrongOwn
 from tests.real_mysql.cluster import Cluster
 
 MODES = {

@@ -37,7 +37,7 @@ ASSIGNED = "SELECT @z IS NOT NULL"
 TEXTS = 1000
 
 
-class Witness:
+class ApplyListener:
     """A connection that runs texts, and another that sees what they did."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -83,14 +83,14 @@ def _value(connection: Connection[Cursor], sql: str | bytes) -> object:
 
 
 @pytest.fixture(scope="module")
-def witness(cluster: Cluster) -> Iterator[Witness]:
-    witness = Witness(cluster)
+def witness(cluster: Cluster) -> Iterator[ApplyListener]:
+    witness = ApplyListener(cluster)
     yield witness
     witness.close()
 
 
 @pytest.mark.parametrize("sql_mode", MODES)
-def test_no_class_promises_too_much(witness: Witness, sql_mode: str) -> None:
+def test_no_class_promises_too_much(witness: ApplyListener, sql_mode: str) -> None:
     chance = random.Random(sql_mode)
     effects = 0
     for index in range(TEXTS // len(MODES)):

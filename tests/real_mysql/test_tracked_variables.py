@@ -21,7 +21,7 @@ LISTS = [
     "DEFAULT",
     "NULL",
 ]
-BEHIND = [
+SNAPSHOT_AFTER = [
     *("SET time_zone = '+01:00'", "DO 1", "SET sql_mode = 'ANSI'", "SET NAMES latin1"),
     *("SELECT @@session_track_system_variables", "SET session_track_gtids = OWN_GTID"),
     *("SET session_track_state_change = ON", "SET sql_mode = ''"),
@@ -33,7 +33,9 @@ def sessions() -> list[list[str]]:
     found = []
     for first, second in product(LISTS, repeat=2):
         for form in ("SET {}", "SET {}, sql_mode = ''", "SET sql_mode = '', {}"):
-            found.append([form.format(assigned + value) for value in (first, second)] + BEHIND)
+            found.append(
+                [form.format(assigned + value) for value in (first, second)] + SNAPSHOT_AFTER
+            )
     return found
 
 

@@ -207,10 +207,10 @@ def test_no_write_is_hidden(running: RunningProxy, direct: Session, held: Held, 
         with closing(connect(running.port)) as session:
             run(session, "DO 1")
             run(session, f"CALL hide_{name}()")
-            for turn in range(2):
+            for current in range(2):
                 held.anew()
                 for sql in WRITES[write]:
-                    run(session, sql.format(f"{name}{turn}"))
+                    run(session, sql.format(f"{name}{current}"))
                 assert run(session, READ) == run(direct, READ), name
 
 

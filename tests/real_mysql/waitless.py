@@ -11,7 +11,7 @@ os.environ["TIDEGATE_PURE"] = "1"
 
 from protocol.gtid import GtidSet
 from proxy.cli import main
-from proxy.client import preparation
+from proxy.client import session_setup
 from proxy.client.fast_path import request
 from routing.session.session import Session
 
@@ -21,12 +21,12 @@ def wait_packet(
 ) -> bytes:
     """Ask nothing; the answer is that of a WAIT that was reached."""
     columns = f"0 a,1 b,{further}" if further else "0 a,1 b"
-    return preparation.statement_packet(
+    return session_setup.statement_packet(
         f"SELECT {columns} LIMIT 1".encode("ascii"), query_attributes
     )
 
 
 if __name__ == "__main__":
-    for module in (preparation, request):
+    for module in (session_setup, request):
         module.wait_packet = wait_packet  # type: ignore[attr-defined]  # reads of both ways
     sys.exit(main())

@@ -15,8 +15,8 @@ from routing.servers.topology import Server, Topology
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
 from routing.sql.diagnostics import CONDITIONS, PARTS
-from routing.sql.holds import PinReason
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.session_locks import PinReason
+from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.routing.transaction.situations import open_on_replica
 from tests.support.doubts import may_have_seen
 from tests.support.gtid_sets import gtids
@@ -27,7 +27,7 @@ NOW = 1000.0
 
 
 def statement(kind: StatementClass) -> Statement:
-    return Statement(kind, Touch.NOTHING, kind is StatementClass.WRITE, "0" * 16)
+    return Statement(kind, StatementReason.NOTHING, kind is StatementClass.WRITE, "0" * 16)
 
 
 READ = statement(StatementClass.READ)
@@ -220,9 +220,9 @@ def test_a_replica_that_refused_what_a_session_carries_is_left_alone(level: Leve
     topology = topology_of("", "")
     one, other = topology.replicas
     session = session_at(level)
-    pause = session.objections.add(one, "no", session.told, NOW)
+    pause = session.rejections.add(one, "no", session.told, NOW)
     assert choose(session, READ, topology, NOW, probed=EMPTY).server is other
-    session.objections.add(other, "no", session.told, NOW)
+    session.rejections.add(other, "no", session.told, NOW)
     decision = choose(session, READ, topology, NOW, probed=EMPTY)
     assert decision == Decision(topology.primary, Reason.REPLICA_REFUSED, Proof.PRIMARY)
     assert choose(session, READ, topology, NOW + pause, probed=EMPTY).server is one
@@ -335,7 +335,9 @@ def test_a_snapshot_does_not_show_what_only_the_primary_can(reason: PinReason, b
 def test_a_read_of_a_user_variable_needs_its_value() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()
-    read = Statement(StatementClass.READ, Touch.USER_VARIABLE, False, "", user_variables=("a", "b"))
+    read = Statement(
+        StatementClass.READ, StatementReason.USER_VARIABLE, False, "", user_variables=("a", "b")
+    )
     session.user_variables.assign("a", "1")
     assert choose(session, read, topology, NOW).server is not topology.primary
     session.user_variables.assign("b", None)

@@ -18,7 +18,7 @@ STALENESS = 40
 
 
 @dataclass
-class Pending:
+class ReadTimers:
     """What a client waits for: a write that may be committed by now, or a read."""
 
     invoked: int
@@ -46,7 +46,7 @@ class Model:
         self._values = 0
         self._log: list[tuple[int, Register, int]] = []  # when committed, which register, value
         self._versions: defaultdict[Register, list[tuple[int, int]]] = defaultdict(list)
-        self._pending: list[Pending | None] = [None] * clients
+        self._pending: list[ReadTimers | None] = [None] * clients
         self._prefixes: Counter[tuple[ScopeKey, str]] = Counter()  # own and seen, of each scope
 
     def step(self) -> None:
@@ -70,15 +70,15 @@ class Model:
         names = {Scope.CONNECTION: client, Scope.USER: client % 2, Scope.APPLICATION: client % 4}
         return {scope: (scope, f"{names.get(scope, 'tide')}") for scope in SCOPES}
 
-    def _begin(self, client: int) -> Pending:
+    def _begin(self, client: int) -> ReadTimers:
         chance = self._chance
         if chance.random() < 0.4:
             self._values += 1
             register = chance.randrange(2) if self._shared else client
-            return Pending(self._now, register, self._values)
+            return ReadTimers(self._now, register, self._values)
         scope = self.scopes(client)[chance.choice(SCOPES)]
         level = chance.choice(list(Level))
-        read = Pending(self._now, chance.randrange(len(self._pending)), scope=scope, level=level)
+        read = ReadTimers(self._now, chance.randrange(len(self._pending)), scope=scope, level=level)
         own, seen = self._prefixes[scope, "own"], self._prefixes[scope, "seen"]
         if level is Level.STRONG:
             read.at_least = len(self._log)
@@ -91,7 +91,7 @@ class Model:
             read.at_least = max(own, seen)
         return read
 
-    def _return(self, client: int, read: Pending) -> None:
+    def _return(self, client: int, read: ReadTimers) -> None:
         late = self._chance.random() < 0.7
         prefix = read.at_least if late else self._chance.randint(read.at_least, len(self._log))
         scopes = self.scopes(client).values()
@@ -108,7 +108,7 @@ class Model:
         )
         self._pending[client] = None
 
-    def _end_write(self, client: int, write: Pending) -> None:
+    def _end_write(self, client: int, write: ReadTimers) -> None:
         told = write.order is not None and self._chance.random() < 0.9
         scopes = self.scopes(client).values()
         if told and write.order is not None:

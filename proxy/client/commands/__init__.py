@@ -1,6 +1,6 @@
 """One file per command family: what a client's packet asks for.
 
-A statement is returned as a `Command`, to be routed; for anything else an `Order` says what is to
+A statement is returned as a `Command`, to be routed; for anything else an `Action` says what is to
 be done. Nothing is done here.
 """
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from proxy.client.commands import connection_state, prepared, query, refused, utility
-from proxy.client.commands.order import Order, TooLong
+from proxy.client.commands.action import Action, TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.client.commands.desk import Desk
+    from proxy.client.commands.command_context import CommandContext
     from routing.request.command import Command
 
-    Family = Callable[[Desk, bytes], Command | Order]
+    Family = Callable[[CommandContext, bytes], Command | Action]
 
 _FAMILIES: Final[dict[int, Family]] = {
     Code.COM_QUIT: connection_state.leave,
@@ -54,14 +54,14 @@ _LONG: Final[dict[int, Family]] = {
 _QUERY: Final = int(Code.COM_QUERY)
 
 
-def understood(desk: Desk, packet: bytes) -> Command | Order:
+def parse_command(context: CommandContext, packet: bytes) -> Command | Action:
     """What a command asks for; `packet` is one frame, header and payload."""
     if packet[4] == _QUERY:
-        return query.query(desk, packet)
-    return _FAMILIES.get(packet[4], refused.unknown)(desk, packet)
+        return query.query(context, packet)
+    return _FAMILIES.get(packet[4], refused.unknown)(context, packet)
 
 
-def understood_long(desk: Desk, prefix: bytes) -> Command | Order:
+def parse_long_command(context: CommandContext, prefix: bytes) -> Command | Action:
     """What a command that comes in parts asks for; `prefix` is its beginning, with header."""
     family = _LONG.get(prefix[4])
-    return TooLong() if family is None else family(desk, prefix)
+    return TooLong() if family is None else family(context, prefix)

@@ -6,36 +6,36 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import Command as Code
 from protocol.response_stream import SIMPLE
-from proxy.client.commands.order import ChangeUser, Order, Quit, ToPrimary
+from proxy.client.commands.action import Action, ChangeUser, Quit, ToPrimary
 from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
-    from proxy.client.commands.desk import Desk
+    from proxy.client.commands.command_context import CommandContext
 
 
-def leave(desk: Desk, packet: bytes) -> Order:
+def leave(context: CommandContext, packet: bytes) -> Action:
     """COM_QUIT has no answer: the connection just ends."""
     return Quit()
 
 
-def init_db(desk: Desk, packet: bytes) -> Order:
+def init_db(context: CommandContext, packet: bytes) -> Action:
     """COM_INIT_DB: the schema tracker tells when it is done, unless a client has turned it off."""
-    return ToPrimary(desk.command(Code.COM_INIT_DB, SIMPLE, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_INIT_DB, SIMPLE, packet), Reason.COMMAND)
 
 
-def set_option(desk: Desk, packet: bytes) -> Order:
+def set_option(context: CommandContext, packet: bytes) -> Action:
     """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
-    primary = desk.servers.primary
+    primary = context.servers.primary
     if primary is not None:
         primary.keepable = False  # neither a reset nor a change of user undoes it
-    return ToPrimary(desk.command(Code.COM_SET_OPTION, SIMPLE, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_SET_OPTION, SIMPLE, packet), Reason.COMMAND)
 
 
-def reset_connection(desk: Desk, packet: bytes) -> Order:
+def reset_connection(context: CommandContext, packet: bytes) -> Action:
     """COM_RESET_CONNECTION also undoes the proxy's settings, so they are made again after it."""
-    return ToPrimary(desk.command(Code.COM_RESET_CONNECTION, SIMPLE, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_RESET_CONNECTION, SIMPLE, packet), Reason.COMMAND)
 
 
-def change_user(desk: Desk, packet: bytes) -> Order:
+def change_user(context: CommandContext, packet: bytes) -> Action:
     """COM_CHANGE_USER is a new login (`proxy.client.change_user`)."""
-    return ChangeUser(desk.command(Code.COM_CHANGE_USER, SIMPLE, packet))
+    return ChangeUser(context.command(Code.COM_CHANGE_USER, SIMPLE, packet))

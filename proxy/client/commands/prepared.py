@@ -12,10 +12,10 @@ from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY, PARAMETER_COUNT_A
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from protocol.statement_execution import statement_id, with_statement_id
 from proxy.client.commands import refused
-from proxy.client.commands.order import (
+from proxy.client.commands.action import (
+    Action,
     Done,
     NoAnswer,
-    Order,
     Refused,
     Take,
     ToHolder,
@@ -32,7 +32,7 @@ from routing.session.prepared import PreparedStatement
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.client.commands.desk import Desk
+    from proxy.client.commands.command_context import CommandContext
     from proxy.server.connection import ServerConnection
     from routing.consistency.rules import Rules
     from routing.request.command import Command
@@ -52,35 +52,37 @@ _SHAPES: Final = {
 }
 
 
-def prepare(desk: Desk, packet: bytes) -> Command | Order:
+def prepare(context: CommandContext, packet: bytes) -> Command | Action:
     """A read is prepared where it would run, all else on the primary."""
-    statement = desk.classifier.classify(packet[5:], desk.state.lexer_modes.flags)
+    statement = context.classifier.classify(packet[5:], context.state.lexer_modes.flags)
     if statement.own is not None:
         return Refused(
-            desk.command(Code.COM_STMT_PREPARE, PREPARED, statement=statement),
+            context.command(Code.COM_STMT_PREPARE, PREPARED, statement=statement),
             ServerErrorCode.ER_UNSUPPORTED_PS,
             "This command is not supported in the prepared statement protocol yet: send statements"
             " to Tidegate as text",
             Reason.PROXY,
         )
-    return _prepare(desk, packet, statement)
+    return _prepare(context, packet, statement)
 
 
-def long_prepare(desk: Desk, prefix: bytes) -> Command | Order:
+def long_prepare(context: CommandContext, prefix: bytes) -> Command | Action:
     """A statement that is too long to be classified."""
-    return _prepare(desk, b"", None)
+    return _prepare(context, b"", None)
 
 
-def _prepare(desk: Desk, packet: bytes, statement: Statement | None) -> Command | Order:
+def _prepare(
+    context: CommandContext, packet: bytes, statement: Statement | None
+) -> Command | Action:
     text = packet[5:]
-    if statement is not None and desk.prepared.text_size + len(text) > _MOST_TEXT:
+    if statement is not None and context.prepared.text_size + len(text) > _MOST_TEXT:
         statement, text = statement.kept_prepared(), b""
-    prepared = PreparedStatement(desk.prepared.number(), statement, text, desk.state)
-    moves = desk.views.seen(statement) if prepared.moves and statement is not None else None
-    most = desk.config.max_prepared_statements
-    if len(desk.prepared) >= most:
+    prepared = PreparedStatement(context.prepared.number(), statement, text, context.state)
+    moves = context.views.seen(statement) if prepared.moves and statement is not None else None
+    most = context.config.max_prepared_statements
+    if len(context.prepared) >= most:
         return _refused(
-            desk.command(Code.COM_STMT_PREPARE, PREPARED, packet, moves),
+            context.command(Code.COM_STMT_PREPARE, PREPARED, packet, moves),
             ServerErrorCode.ER_MAX_PREPARED_STMT_COUNT_REACHED,
             "Can't create more than max_prepared_stmt_count statements (current value:"
             f" {most}, Tidegate's max-prepared-statements)",
@@ -89,10 +91,10 @@ def _prepare(desk: Desk, packet: bytes, statement: Statement | None) -> Command 
     wrong = ""
     if moves is not None:
         try:
-            rules = own_rules(moves, (), desk.state.rules)
+            rules = own_rules(moves, (), context.state.rules)
         except SettingError as error:
             wrong = str(error)
-    command = desk.command(
+    command = context.command(
         Code.COM_STMT_PREPARE, PREPARED, packet, moves, rules=rules, prepares=prepared
     )
     if wrong:
@@ -100,42 +102,42 @@ def _prepare(desk: Desk, packet: bytes, statement: Statement | None) -> Command 
     return ToPrimary(command, Reason.PREPARED) if moves is None else command
 
 
-def execute(desk: Desk, packet: bytes) -> Command | Order:
+def execute(context: CommandContext, packet: bytes) -> Command | Action:
     """Execute; what the statement does to the session is known from its text."""
-    prepared = desk.prepared.of(packet)
+    prepared = context.prepared.of(packet)
     if prepared is None:
-        return _unknown(desk, packet)
-    statement = _executed(desk, prepared)
+        return _unknown(context, packet)
+    statement = _executed(context, prepared)
     rules: Rules | None = None
     wrong = ""
     if statement is not None and not prepared.spoilt:
         try:
-            rules = _own_rules(desk, prepared, statement, packet)
+            rules = _own_rules(context, prepared, statement, packet)
         except SettingError as error:
             wrong = str(error)
-    command = _execution(desk, packet, packet, prepared, statement, rules)
+    command = _execution(context, packet, packet, prepared, statement, rules)
     if prepared.spoilt:
         return _refused(
             command,
             ServerErrorCode.ER_UNKNOWN_ERROR,
             "Parameter of prepared statement which is set through mysql_send_long_data() is longer"
-            f" than 'max_allowed_packet' bytes ({desk.config.max_allowed_packet});"
+            f" than 'max_allowed_packet' bytes ({context.config.max_allowed_packet});"
             " COM_STMT_RESET makes the statement usable again",
         )
     if wrong:
         return wrong_setting(command, wrong)
     if statement is None:
         return ToPrimary(command, Reason.PREPARED)
-    return refused_setting(desk, command, statement) or command
+    return refused_setting(context, command, statement) or command
 
 
 def _own_rules(
-    desk: Desk, prepared: PreparedStatement, statement: Statement, packet: bytes
+    context: CommandContext, prepared: PreparedStatement, statement: Statement, packet: bytes
 ) -> Rules | None:
     """The rules of an execution, by its attributes or its comment; SettingError if wrong."""
     attributed = len(packet) > _FLAGS and packet[_FLAGS] & PARAMETER_COUNT_AVAILABLE
-    present = desk.state.rules
-    if not (attributed and desk.query_attributes):
+    present = context.state.rules
+    if not (attributed and context.query_attributes):
         if statement.directive is None:
             return None
         return own_rules(statement, (), present)
@@ -148,22 +150,22 @@ def _own_rules(
     return own_rules(statement, named, present)
 
 
-def long_execute(desk: Desk, prefix: bytes) -> Order:
+def long_execute(context: CommandContext, prefix: bytes) -> Action:
     """Execute with parameters that come in parts: on the primary."""
-    prepared = desk.prepared.of(prefix)
+    prepared = context.prepared.of(prefix)
     if prepared is None:
-        return _unknown(desk, prefix)
-    command = _execution(desk, prefix, b"", prepared, _executed(desk, prepared), None)
+        return _unknown(context, prefix)
+    command = _execution(context, prefix, b"", prepared, _executed(context, prepared), None)
     return ToPrimary(command, Reason.PREPARED, bound=True)
 
 
-def fetch(desk: Desk, packet: bytes) -> Order:
+def fetch(context: CommandContext, packet: bytes) -> Action:
     """Rows of a cursor, from where it is open."""
-    prepared = desk.prepared.of(packet)
+    prepared = context.prepared.of(packet)
     if prepared is None:
-        return _unknown(desk, packet)
-    command = desk.command(Code.COM_STMT_FETCH, FETCHED, packet, prepared=prepared)
-    holder = desk.prepared.holder(prepared, desk.servers.connections)
+        return _unknown(context, packet)
+    command = context.command(Code.COM_STMT_FETCH, FETCHED, packet, prepared=prepared)
+    holder = context.prepared.holder(prepared, context.servers.connections)
     if holder is None:
         return _refused(
             command,
@@ -173,37 +175,37 @@ def fetch(desk: Desk, packet: bytes) -> Order:
     return ToHolder(command, holder, Reason.CURSOR)
 
 
-def reset(desk: Desk, packet: bytes) -> Order:
+def reset(context: CommandContext, packet: bytes) -> Action:
     """Drop long data and cursor."""
-    prepared = desk.prepared.of(packet)
+    prepared = context.prepared.of(packet)
     if prepared is None:
-        return _unknown(desk, packet)
-    command = desk.command(Code.COM_STMT_RESET, SIMPLE, packet, prepared=prepared)
+        return _unknown(context, packet)
+    command = context.command(Code.COM_STMT_RESET, SIMPLE, packet, prepared=prepared)
     prepared.forget_long_data()
-    holder = desk.prepared.holder(prepared, desk.servers.connections)
+    holder = context.prepared.holder(prepared, context.servers.connections)
     if holder is None:
         return Done(command)  # no server has anything of it
-    open_there = desk.prepared.cursor(prepared) is not None
-    if not open_there and desk.state.transaction.is_open and _is_outside(desk, holder):
+    open_there = context.prepared.cursor(prepared) is not None
+    if not open_there and context.state.transaction.is_open and _is_outside(context, holder):
         return Done(command)  # there is nothing to drop, and its answer would show no transaction
     return ToHolder(command, holder, Reason.CURSOR if open_there else Reason.PREPARED)
 
 
-def _is_outside(desk: Desk, holder: ServerConnection) -> bool:
+def _is_outside(context: CommandContext, holder: ServerConnection) -> bool:
     """Whether a server has no part in the transaction that is open."""
-    return holder is not desk.servers.primary and holder.mirror.transaction_reads is None
+    return holder is not context.servers.primary and holder.mirror.transaction_reads is None
 
 
-def _executed(desk: Desk, prepared: PreparedStatement) -> Statement | None:
+def _executed(context: CommandContext, prepared: PreparedStatement) -> Statement | None:
     """What an execution runs, classified with its views; None if the text was not classified."""
     statement = prepared.statement
     if statement is not None and statement.identifiers:
-        return desk.views.seen(statement)
+        return context.views.seen(statement)
     return statement
 
 
 def _execution(
-    desk: Desk,
+    context: CommandContext,
     beginning: bytes,
     packet: bytes,
     prepared: PreparedStatement,
@@ -212,7 +214,7 @@ def _execution(
 ) -> Command:
     flags = beginning[_FLAGS] if len(beginning) > _FLAGS else 0
     prepared.asks_cursor = flags & CURSOR_TYPE_READ_ONLY != 0
-    return desk.command(
+    return context.command(
         Code.COM_STMT_EXECUTE,
         RESULTS,
         packet,
@@ -223,51 +225,51 @@ def _execution(
     )
 
 
-def _unknown(desk: Desk, beginning: bytes) -> Order:
+def _unknown(context: CommandContext, beginning: bytes) -> Action:
     """The primary says that it does not know it either, and notes that for SHOW WARNINGS.
 
     Where the client's number is the id of another statement there, 0 is sent, which is never one.
     """
     packet = beginning[: _ID_END + 1 + 4]
-    primary = desk.servers.primary
+    primary = context.servers.primary
     known = () if primary is None else primary.mirror.statements.values()
     if any(handle.server_id == statement_id(packet) for handle in known):
         packet = with_statement_id(packet, 0)
     code = Code(packet[4])
     executes = code is Code.COM_STMT_EXECUTE
-    return Unknown(desk.command(code, _SHAPES[code], frame(packet[4:], 0), may_write=executes))
+    return Unknown(context.command(code, _SHAPES[code], frame(packet[4:], 0), may_write=executes))
 
 
-def _refused(command: Command, code: ServerErrorCode, message: str) -> Order:
+def _refused(command: Command, code: ServerErrorCode, message: str) -> Action:
     return Refused(command, code, message, Reason.PREPARED)
 
 
-def close(desk: Desk, packet: bytes) -> Order:
+def close(context: CommandContext, packet: bytes) -> Action:
     """Forget the statement; there is no answer."""
     if len(packet) < _ID_END:
-        return refused.cut_off(desk, packet)
-    prepared = desk.prepared.of(packet)
+        return refused.cut_off(context, packet)
+    prepared = context.prepared.of(packet)
     if prepared is not None:
-        desk.prepared.close(prepared)
-        for connection in desk.servers.connections:
+        context.prepared.close(prepared)
+        for connection in context.servers.connections:
             close_on(connection, prepared)
     return NoAnswer()
 
 
-def long_data(desk: Desk, packet: bytes) -> Order:
+def long_data(context: CommandContext, packet: bytes) -> Action:
     """COM_STMT_SEND_LONG_DATA, whole or the beginning of it; there is no answer."""
     if len(packet) < _ID_END + 2:
-        return refused.cut_off(desk, packet)
-    prepared = desk.prepared.of(packet)
+        return refused.cut_off(context, packet)
+    prepared = context.prepared.of(packet)
     take: Callable[[bytes], None] = _drop  # as a server does
     if prepared is not None and not prepared.spoilt:
-        take = _kept(desk, prepared) if prepared.moves else _passed_on(desk, prepared)
+        take = _kept(context, prepared) if prepared.moves else _passed_on(context, prepared)
     return Take(take, packet)
 
 
-def _kept(desk: Desk, prepared: PreparedStatement) -> Callable[[bytes], None]:
+def _kept(context: CommandContext, prepared: PreparedStatement) -> Callable[[bytes], None]:
     """Takes the parts of one packet, for whichever server will execute the statement."""
-    room = desk.config.max_allowed_packet - desk.prepared.long_size
+    room = context.config.max_allowed_packet - context.prepared.long_size
     packet = prepared.new_long_data()
 
     def take(data: bytes) -> None:
@@ -281,9 +283,9 @@ def _kept(desk: Desk, prepared: PreparedStatement) -> Callable[[bytes], None]:
     return take
 
 
-def _passed_on(desk: Desk, prepared: PreparedStatement) -> Callable[[bytes], None]:
+def _passed_on(context: CommandContext, prepared: PreparedStatement) -> Callable[[bytes], None]:
     """Takes the parts of one packet, for the primary, which alone knows the statement."""
-    primary = desk.servers.primary
+    primary = context.servers.primary
     handle = None if primary is None else primary.mirror.statements.get(prepared.number)
     if primary is None or handle is None:
         return _drop

@@ -10,7 +10,7 @@ from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
-from proxy.client.commands.order import Find, Order, Own, Refused, ToPrimary
+from proxy.client.commands.action import Action, Find, Own, Refused, ToPrimary
 from proxy.client.commands.text_prepared import resolved
 from proxy.client.statement_rules import own_rules
 from proxy.killing.inquiry import GONE
@@ -20,7 +20,7 @@ from routing.consistency.decision import Reason
 from routing.request.command import Command
 
 if TYPE_CHECKING:
-    from proxy.client.commands.desk import Desk
+    from proxy.client.commands.command_context import CommandContext
     from routing.consistency.rules import Rules
     from routing.sql.statement import Statement
     from routing.sql.verdict import Assignment
@@ -33,43 +33,43 @@ _QUERY: Final = Code.COM_QUERY
 _NUMBER: Final = re.compile(rb"(?<![\w!.$])\d+(?![\w.$])")
 
 
-def query(desk: Desk, packet: bytes) -> Command | Order:
+def query(context: CommandContext, packet: bytes) -> Command | Action:
     """Classify a statement."""
     offset = 5
-    if desk.query_attributes:
+    if context.query_attributes:
         try:
             offset = 4 + query_text_offset(packet[4:], True)
         except MalformedPacketError as error:
-            command = desk.command(Code.COM_QUERY, RESULTS)
+            command = context.command(Code.COM_QUERY, RESULTS)
             code = ServerErrorCode.ER_MALFORMED_PACKET
             return Refused(command, code, f"Malformed packet: {error}")
-    statement = desk.classifier.classify(packet[offset:], desk.state.lexer_modes.flags)
+    statement = context.classifier.classify(packet[offset:], context.state.lexer_modes.flags)
     target = statement.kill_target
     if target is None:
-        return _classified(desk, packet, offset, statement)
-    if desk.kill_targets.takes_time(target):
-        return Find(desk.command(Code.COM_QUERY, RESULTS, packet, statement), target)
-    return kill(desk, packet, desk.kill_targets.here(target, desk.state.user))
+        return _classified(context, packet, offset, statement)
+    if context.kill_targets.takes_time(target):
+        return Find(context.command(Code.COM_QUERY, RESULTS, packet, statement), target)
+    return kill(context, packet, context.kill_targets.here(target, context.state.user))
 
 
-def kill(desk: Desk, packet: bytes, thread_id: int | None) -> Command | Order:
+def kill(context: CommandContext, packet: bytes, thread_id: int | None) -> Command | Action:
     """A KILL of a plain number, once its target is known.
 
     Args:
-        desk: of the session that sent it.
+        context: of the session that sent it.
         packet: the COM_QUERY.
         thread_id: the target's id at the primary, if that is another one; GONE; None where the
             number is the primary's own.
     """
-    offset = 4 + query_text_offset(packet[4:], True) if desk.query_attributes else 5
-    statement = desk.classifier.classify(packet[offset:], desk.state.lexer_modes.flags)
+    offset = 4 + query_text_offset(packet[4:], True) if context.query_attributes else 5
+    statement = context.classifier.classify(packet[offset:], context.state.lexer_modes.flags)
     if thread_id == GONE:
-        command = desk.command(Code.COM_QUERY, RESULTS, packet, statement)
+        command = context.command(Code.COM_QUERY, RESULTS, packet, statement)
         code = ServerErrorCode.ER_NO_SUCH_THREAD
         return Refused(command, code, f"Unknown thread id: {statement.kill_target}")
     if thread_id is not None:
         packet = frame(packet[4:offset] + _killing(packet[offset:], statement, thread_id), 0)
-    return _classified(desk, packet, offset, statement)
+    return _classified(context, packet, offset, statement)
 
 
 def _killing(sql: bytes, statement: Statement, thread_id: int) -> bytes:
@@ -82,19 +82,21 @@ def _killing(sql: bytes, statement: Statement, thread_id: int) -> bytes:
     return _NUMBER.sub(replaced, sql)
 
 
-def _classified(desk: Desk, packet: bytes, offset: int, statement: Statement) -> Command | Order:
-    state = desk.state
+def _classified(
+    context: CommandContext, packet: bytes, offset: int, statement: Statement
+) -> Command | Action:
+    state = context.state
     if statement.own is not None:
-        return Own(desk.command(Code.COM_QUERY, RESULTS, packet, statement))
+        return Own(context.command(Code.COM_QUERY, RESULTS, packet, statement))
     names: tuple[str, Statement] | None = None
     if statement.text_prepared is not None:
-        statement, names = resolved(desk, statement, statement.text_prepared)
+        statement, names = resolved(context, statement, statement.text_prepared)
     elif statement.identifiers:
-        statement = desk.views.seen(statement)
+        statement = context.views.seen(statement)
     rules: Rules | None = None
     wrong = ""
     if statement.directive is not None or offset > _NO_ATTRIBUTES:
-        attributes = ComQuery.parse(packet[4:], True).attributes if desk.query_attributes else ()
+        attributes = ComQuery.parse(packet[4:], True).attributes if context.query_attributes else ()
         try:
             rules = own_rules(statement, attributes, state.rules)
         except SettingError as error:
@@ -112,22 +114,24 @@ def _classified(desk: Desk, packet: bytes, offset: int, statement: Statement) ->
     )
     if wrong:
         return wrong_setting(command, wrong)
-    return refused_setting(desk, command, statement) or command
+    return refused_setting(context, command, statement) or command
 
 
-def long_query(desk: Desk, prefix: bytes) -> Order:
+def long_query(context: CommandContext, prefix: bytes) -> Action:
     """A statement too long to be classified: it may do anything; trackers tell what it changed."""
-    return ToPrimary(desk.command(Code.COM_QUERY, RESULTS, may_write=True), Reason.WRITE)
+    return ToPrimary(context.command(Code.COM_QUERY, RESULTS, may_write=True), Reason.WRITE)
 
 
-def refused_setting(desk: Desk, command: Command, statement: Statement | None) -> Refused | None:
+def refused_setting(
+    context: CommandContext, command: Command, statement: Statement | None
+) -> Refused | None:
     """The refusal of what would have no effect, without a word of the server's, on its connection.
 
     Triggers do not cascade on a connection that was kept (`proxy.server.identity`).
     """
     if statement is None or not any(map(_cascades, statement.assignments)):
         return None
-    if desk.servers.may_cascade():
+    if context.servers.may_cascade():
         return None
     return Refused(
         command,
@@ -146,7 +150,7 @@ def _cascades(assignment: Assignment) -> bool:
     )
 
 
-def wrong_setting(command: Command, why: str) -> Order:
+def wrong_setting(command: Command, why: str) -> Action:
     """A command asks for rules that are wrong."""
     code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
     return Refused(command, code, f"Tidegate: {why}", Reason.PROXY)

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from proxy.client.commands.desk import Desk
+    from proxy.client.commands.command_context import CommandContext
     from routing.sql.statement import Statement
     from routing.sql.text_prepared import TextPrepared
 
 
 def resolved(
-    desk: Desk, statement: Statement, prepared: TextPrepared
+    context: CommandContext, statement: Statement, prepared: TextPrepared
 ) -> tuple[Statement, tuple[str, Statement] | None]:
     """The statement with the effects of what it executes, and what it prepares if it succeeds."""
-    known = desk.state.text_prepared
+    known = context.state.text_prepared
     if prepared.verb == "several":
         known.clear()
         return statement, None
@@ -23,7 +23,7 @@ def resolved(
         inner = known.get(prepared.name)
         if inner is None:
             return statement, None
-        return _executing(statement, desk.views.seen(inner)), None
+        return _executing(statement, context.views.seen(inner)), None
     # Also a PREPARE that fails removes the statement that had the name.
     if prepared.name:
         known.pop(prepared.name, None)
@@ -31,22 +31,22 @@ def resolved(
         known.clear()
     text = prepared.text
     if prepared.variable:
-        text = _value(desk, prepared.variable)
+        text = _value(context, prepared.variable)
     if prepared.verb == "deallocate" or text is None or not prepared.name:
         return statement, None
-    inner = desk.classifier.classify(text.encode(), desk.state.lexer_modes.flags)
-    return statement, (prepared.name, inner.prepared_in(desk.state.schema))
+    inner = context.classifier.classify(text.encode(), context.state.lexer_modes.flags)
+    return statement, (prepared.name, inner.prepared_in(context.state.schema))
 
 
-def _value(desk: Desk, variable: str) -> str | None:
+def _value(context: CommandContext, variable: str) -> str | None:
     """The string in a user variable, if its value is known."""
-    state = desk.state
+    state = context.state
     literal = state.user_variables.value(variable)
     if not literal or literal[0] not in "'\"":
         return None
     # The literal is read as if it stood in the statement.
     sql = f"PREPARE s FROM {literal}".encode("utf-8", "surrogateescape")
-    prepared = desk.classifier.classify(sql, state.lexer_modes.flags).text_prepared
+    prepared = context.classifier.classify(sql, state.lexer_modes.flags).text_prepared
     return None if prepared is None else prepared.text
 
 

@@ -2,8 +2,8 @@
 
 What such an answer changes is little: that somebody showed something, that a replica has what was
 waited for, or that one more transaction is the session's own. It is taken over here by the same
-functions as that of any other answer (`proxy.client.aftermath`, `routing.request.standing`), but
-for what is known to change nothing.
+functions as that of any other answer (`proxy.client.command_effects`,
+`routing.request.cached_decision`), but for what is known to change nothing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from routing.request.stage import DONE as READ_DONE
 
 if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection
-    from proxy.client.pending import Pending
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.read_timers import ReadTimers
     from proxy.client.servers import Servers
-    from proxy.client.turn import Turn
     from proxy.observe.histogram import Histogram
     from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
     from proxy.shared import Shared
     from routing.request.command import Command
+    from routing.request.outcome import CommandOutcome
     from routing.request.read import Read
-    from routing.request.trail import Trail
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -52,9 +52,9 @@ class FastAnswers(Taker):
     def __init__(
         self,
         shared: Shared,
-        turn: Turn,
+        current: CurrentCommand,
         read: Read,
-        pending: Pending,
+        read_timers: ReadTimers,
         state: Session,
         servers: Servers,
         account: Account,
@@ -64,9 +64,9 @@ class FastAnswers(Taker):
 
         Args:
             shared: what sessions share.
-            turn: the command that it serves.
+            current: the command that it serves.
             read: the machine of its reads.
-            pending: what a read waits for besides its answer.
+            read_timers: what a read waits for besides its answer.
             state: what routing knows of it.
             servers: its connections.
             account: its records go there.
@@ -74,10 +74,10 @@ class FastAnswers(Taker):
         """
         self._metrics = shared.metrics
         self._now = shared.now
-        self._turn = turn
+        self._current = current
         self._read = read
-        self._standing = read.standing
-        self._pending = pending
+        self._cached_decision = read.cached_decision
+        self._read_timers = read_timers
         self._state = state
         self._servers = servers
         self._account = account
@@ -88,46 +88,46 @@ class FastAnswers(Taker):
 
     def waited(self, connection: ServerConnection) -> bool:
         """Take over what a WAIT proved that was sent in front of a read."""
-        turn = self._turn
-        command, trail = turn.command, turn.trail
-        decision = trail.decision
+        current = self._current
+        command, outcome = current.command, current.outcome
+        decision = outcome.decision
         if (
             self._read.stage != READ_DONE
             or connection is not self._servers.active
-            or turn.answer.stage == DONE
+            or current.answer.stage == DONE
             or decision is None
         ):
             return False  # the machine knows of it, or nobody waits for it any more
         if not is_reached(connection.stream):
             self.declined(connection)
             return False
-        trail.wait_us = waited_us = utc_ns() // 1000 - trail.dispatched_us
+        outcome.wait_us = waited_us = utc_ns() // 1000 - outcome.dispatched_us
         if self._waits is None or self._waited_on is not connection.server:
             self._waited_on = connection.server
             self._waits = self._metrics.waits(connection.server.name, "reached")
         self._waits.add(waited_us)
-        self._standing.wait_answered(
+        self._cached_decision.wait_answered(
             decision,
             "reached",
             command.rules.level,
-            self._standing.scope,
+            self._cached_decision.scope,
             connection.epoch,
-            trail.sent_at,
+            outcome.sent_at,
             waited_us / 1e6,
             self._now(),
         )
-        self._pending.end_wait()
+        self._read_timers.end_wait()
         return True
 
     def answered(self, connection: ServerConnection, data: bytes) -> bool:
         """Take over what an answer changed, and give it to the client."""
-        turn, servers, stream = self._turn, self._servers, connection.stream
+        current, servers, stream = self._current, self._servers, connection.stream
         if connection is not servers.active:
             return False  # it says that too late
-        command, trail = turn.command, turn.trail
+        command, outcome = current.command, current.outcome
         shown = data
         if command.may_write:
-            if not self._wrote(connection, command, trail):
+            if not self._wrote(connection, command, outcome):
                 return False
             if connection.view is not None:
                 shown = connection.view.seen_of_write(stream)
@@ -135,14 +135,14 @@ class FastAnswers(Taker):
             return False  # it has no rows
         else:
             self._showed(connection, command)
-        trail.received = len(data)
-        trail.rows = stream.rows
-        trail.warnings = stream.warnings
-        turn.answer.stage = DONE
+        outcome.received = len(data)
+        outcome.rows = stream.rows
+        outcome.warnings = stream.warnings
+        current.answer.stage = DONE
         servers.active = None
         if self._read.stage != READ_DONE:
             self._read.ended()
-        self._account.enter(command, trail, connection.server, _OK, 0, stream.rows)
+        self._account.enter(command, outcome, connection.server, _OK, 0, stream.rows)
         self._client.answer(shown)
         return True
 
@@ -159,7 +159,7 @@ class FastAnswers(Taker):
                 replica.area, statement.leaves, stream.rows, stream.warnings, command.packet
             )
 
-    def _wrote(self, primary: ServerConnection, command: Command, trail: Trail) -> bool:
+    def _wrote(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:
         """The primary answered a write; False, and nothing was taken over, if not as usual."""
         state, stream, statement = self._state, primary.stream, command.statement
         blocks = stream.session_states
@@ -189,7 +189,7 @@ class FastAnswers(Taker):
         else:
             scope.wrote_next(own, now)
         server.proved(one, primary.epoch)
-        trail.own = one
+        outcome.own = one
         self._metrics.tracked += 1
         state.transaction.status = stream.status
         if not state.user_variables.forgotten and statement.may_run_programs:
@@ -202,15 +202,19 @@ class FastAnswers(Taker):
 
     def declined(self, connection: ServerConnection) -> None:
         """Let the session go on with the command as if it had sent it."""
-        turn, read = self._turn, self._read
-        command, trail = turn.command, turn.trail
+        current, read = self._current, self._read
+        command, outcome = current.command, current.outcome
         if connection is not self._servers.active:
             return
-        if read.stage == READ_DONE and command.statement is not None and trail.decision is not None:
+        if (
+            read.stage == READ_DONE
+            and command.statement is not None
+            and outcome.decision is not None
+        ):
             read.take_up(
                 command.statement,
-                trail.decision,
-                trail.required,
-                trail.sent_at,
-                reached=trail.proof is _WAITED and not self._pending.waits,
+                outcome.decision,
+                outcome.required,
+                outcome.sent_at,
+                reached=outcome.proof is _WAITED and not self._read_timers.waits,
             )

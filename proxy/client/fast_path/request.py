@@ -6,12 +6,12 @@ Theory of operation
 Most statements are like the one before: a read or a write of data, in no transaction, with nothing
 to be told to its server first. For these the session need not be asked. A read goes where the last
 one went, while that decision stands, or to the replica that the policy chooses anew
-(`routing.request.standing`), with a WAIT in front if need be. A write goes to the primary. The
-answers are taken in one step, too (`proxy.client.fast_path.answer`).
+(`routing.request.cached_decision`), with a WAIT in front if need be. A write goes to the primary.
+The answers are taken in one step, too (`proxy.client.fast_path.answer`).
 
 Whatever else comes is served by the session (`proxy.client.session`), which knows the same things
-of the last statement whichever way it went: its `Turn`. So does an answer that is not as most are:
-the read's machine takes the statement up then, as if it had begun there.
+of the last statement whichever way it went: its `CurrentCommand`. So does an answer that is not as
+most are: the read's machine takes the statement up then, as if it had begun there.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
 from proxy.client.answer import HOLDING, Answer
 from proxy.client.connection import FastPath
-from proxy.client.preparation import wait_packet
+from proxy.client.session_setup import wait_packet
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Proof, Reason
 from routing.policy import on_primary
 from routing.request.command import Command
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.session.plain import is_plain
 from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
 
 if TYPE_CHECKING:
-    from proxy.client.pending import Pending
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.missing_trackers import MissingTrackers
     from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.read_timers import ReadTimers
     from proxy.client.servers import Servers
-    from proxy.client.turn import Turn
-    from proxy.client.untold import Untold
     from proxy.client.views import Views
     from proxy.server.connection import ServerConnection, Taker
     from proxy.shared import Shared
     from routing.consistency.decision import Decision
-    from routing.request.standing import Standing
+    from routing.request.cached_decision import CachedDecision
     from routing.servers.topology import Server
     from routing.session.session import Session
     from routing.sql.statement import Statement
@@ -57,14 +57,14 @@ class FastRequests(FastPath):
     def __init__(
         self,
         shared: Shared,
-        turn: Turn,
-        standing: Standing,
-        pending: Pending,
+        current: CurrentCommand,
+        cached_decision: CachedDecision,
+        read_timers: ReadTimers,
         state: Session,
         servers: Servers,
         settings: PrimarySettings,
         views: Views,
-        untold: Untold,
+        missing_trackers: MissingTrackers,
         taker: Taker,
         query_attributes: bool,
     ) -> None:
@@ -72,14 +72,14 @@ class FastRequests(FastPath):
 
         Args:
             shared: what sessions share.
-            turn: the command that it serves.
-            standing: where its reads go.
-            pending: what a read waits for besides its answer.
+            current: the command that it serves.
+            cached_decision: where its reads go.
+            read_timers: what a read waits for besides its answer.
             state: what routing knows of it.
             servers: its connections.
             settings: what the primary was told for consistency's sake.
             views: what it knows of views.
-            untold: what trackers do not tell.
+            missing_trackers: what trackers do not tell.
             taker: takes the answers.
             query_attributes: its client's statements begin with attributes.
         """
@@ -89,14 +89,14 @@ class FastRequests(FastPath):
         self._audits = shared.audits
         self._now = shared.now
         self._connect_timeout = shared.config.connect_timeout
-        self._turn = turn
-        self._standing = standing
-        self._pending = pending
+        self._current = current
+        self._cached_decision = cached_decision
+        self._read_timers = read_timers
         self._state = state
         self._servers = servers
         self._settings = settings
         self._views = views
-        self._untold = untold
+        self._missing_trackers = missing_trackers
         self._taker = taker
         self._query_attributes = query_attributes
         self._writes = on_primary(shared.topology, Reason.WRITE)
@@ -126,8 +126,8 @@ class FastRequests(FastPath):
         if state.plain:
             self._replica = None
             self._account = self._views.present()
-            self._untold.pinged = False
-            self._turn.answer = Answer()
+            self._missing_trackers.pinged = False
+            self._current.answer = Answer()
         return state.plain
 
     def _read(self, packet: bytes, statement: Statement) -> bool:
@@ -139,7 +139,7 @@ class FastRequests(FastPath):
         ):
             return False
         arrived_us, now = utc_ns() // 1000, self._now()
-        decision = self._standing.of(now)
+        decision = self._cached_decision.of(now)
         if decision is None:
             return False
         replica, server = self._replica, decision.server
@@ -152,25 +152,25 @@ class FastRequests(FastPath):
             replica = self._connection_to(server)
             if replica is None or not replica.is_free:
                 return False
-        required = self._standing.scope.own
+        required = self._cached_decision.scope.own
         waits = decision.proof is _WAITED
         if waits and replica.stream.tells_status:
             return False  # it is told again that it need not
         audits = self._audits
-        if audits.on and self._standing.relies:
+        if audits.on and self._cached_decision.relies:
             credit = audits.credit + audits.share
             if credit >= 1:
                 return False  # it is audited
             audits.credit = credit
-        trail = self._begin(packet, statement, decision, arrived_us)
-        trail.required = required
-        trail.sent_at = now
+        outcome = self._begin(packet, statement, decision, arrived_us)
+        outcome.required = required
+        outcome.sent_at = now
         self._servers.active = replica
         if waits:
             state, budget = self._state, self._state.rules.wait_budget
             wait = wait_packet(state, required, budget, "", replica.query_attributes)
             # The replica is not relied on to end it.
-            self._pending.begin_wait(server, required, now, budget + self._connect_timeout)
+            self._read_timers.begin_wait(server, required, now, budget + self._connect_timeout)
             replica.ask_behind(self._taker, wait, packet)
         else:
             replica.ask(self._taker, packet)
@@ -201,9 +201,9 @@ class FastRequests(FastPath):
 
     def _begin(
         self, packet: bytes, statement: Statement, decision: Decision, arrived_us: int
-    ) -> Trail:
+    ) -> CommandOutcome:
         """Let the session serve this command now."""
-        turn = self._turn
+        current = self._current
         command = Command(
             _QUERY,
             RESULTS,
@@ -213,7 +213,7 @@ class FastRequests(FastPath):
             statement.may_write,
             arrived_us=arrived_us,
         )
-        turn.command = command
-        turn.trail = trail = Trail(command, decision)
-        turn.answer.stage = HOLDING
-        return trail
+        current.command = command
+        current.outcome = outcome = CommandOutcome(command, decision)
+        current.answer.stage = HOLDING
+        return outcome

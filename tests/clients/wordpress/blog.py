@@ -77,8 +77,8 @@ class Blog:
         self._act("log in", lambda: self._author.post("wp-login.php", form), _READ_ME)
         if not at_once:
             self._settle()
-        desk = self._author.get("wp-admin/")
-        self._judge("the author's desk behind logging in", desk, ["wp-admin-bar-logout"])
+        context = self._author.get("wp-admin/")
+        self._judge("the author's desk behind logging in", context, ["wp-admin-bar-logout"])
         nonce = self._author.get("wp-admin/admin-ajax.php?action=rest-nonce")
         if not re.fullmatch(r"[0-9a-f]{10}", nonce.text):
             raise RuntimeError(f"no nonce: {nonce}")

@@ -12,17 +12,17 @@ from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPol
 from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes, ScopeState
 from routing.policy import choose, required_by
-from routing.request.asked import Asked
+from routing.request.pending_probe import PendingProbe
 from routing.servers.topology import Role, Server, Topology
 from routing.session.session import Session
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.model.keeper import Keeper
 from tests.support.doubts import may_have_seen
 from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
-READ = Statement(StatementClass.READ, Touch.NOTHING, False, "0" * 16)
+READ = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
 OBSERVING = (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 WIDE = [Scope.USER, Scope.APPLICATION, Scope.PROXY]
 
@@ -714,12 +714,12 @@ def test_an_answer_does_not_settle_what_was_taken_on_trust_after_the_question(
 ) -> None:
     """Another proxy's token, or another worker's slot, may name lost GTIDs."""
     scope.probed(EMPTY, scope.doubts)
-    asked = Asked(scope, 2)
+    asked = PendingProbe(scope, 2)
     scope.wrote(gtids(f"{U}:7"), EMPTY)
     scope.doubt()
     asked.answered(scope, gtids(f"{U}:1-6"), EMPTY)
     assert scope.term != 2
-    again = Asked(scope, 2)
+    again = PendingProbe(scope, 2)
     assert again.answered(scope, gtids(f"{U}:1-6"), EMPTY) == gtids(f"{U}:7")
     assert scope.term == 2
 

@@ -15,7 +15,7 @@ from routing.consistency.rules import Rules
 from routing.consistency.scope import Scopes, ScopeState
 from routing.consistency.scope_board import ROOM, Mark, ScopeBoard, Slot, is_written, size
 from routing.consistency.sharing import Contribution, Sharing
-from routing.request.asked import Asked
+from routing.request.pending_probe import PendingProbe
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from tests.routing.consistency.test_scope import rules_at
@@ -77,7 +77,7 @@ class Worker:
         return self.sessions[user].reading(rules, self.term, 0.0)
 
     def follow(self, primary: Server, executed: GtidSet) -> GtidSet:
-        """Begin the term of another primary, as `proxy.server.terms` does; return what is lost."""
+        """Begin another primary's term, as `proxy.server.primary_epoch` does: what is lost."""
         self.primary, self.term = primary, self.term + 1
         lost = EMPTY
         for scope in self.scopes.states():
@@ -104,7 +104,7 @@ class Cluster:
     shown: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
     lost: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
     memory: memoryview = field(default_factory=board_memory)
-    asked: list[tuple[Worker, str, Asked, GtidSet]] = field(default_factory=list)
+    asked: list[tuple[Worker, str, PendingProbe, GtidSet]] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     uuid: str = OLD
 
@@ -140,7 +140,7 @@ class Cluster:
         elif what == "ask":
             scope = worker.reading(user, rules)
             if worker.primary is self.primary:
-                self.asked.append((worker, user, Asked(scope, worker.term), self.executed))
+                self.asked.append((worker, user, PendingProbe(scope, worker.term), self.executed))
         elif what == "answer" and self.asked:
             asker, asked_user, asked, has = self.asked.pop(self.rng.randrange(len(self.asked)))
             if asker in self.workers and asked.term == asker.term:

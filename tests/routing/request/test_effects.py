@@ -16,16 +16,16 @@ from protocol.session_track import (
 )
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
-from routing.request import effects, traits
+from routing.request import command_properties, effects
 from routing.request.command import Command
+from routing.request.outcome import CommandOutcome
 from routing.request.trackers import take_trackers
-from routing.request.trail import Trail
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.session.variables import FLAGS
 from routing.sql.classifier import Classifier
-from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES
+from routing.sql.session_locks import PinReason
 
 U = "11111111-1111-1111-1111-111111111111"
 
@@ -59,13 +59,13 @@ class On:
 
     def _command(self, command: Command) -> None:
         self.command = command
-        self.trail = Trail(command)
+        self.outcome = CommandOutcome(command)
 
     def tell(self, *blocks: bytes) -> None:
         tracked, unread = take_trackers(
             blocks,
             self.command,
-            self.trail,
+            self.outcome,
             self.state,
             self.server,
             self.epoch,
@@ -77,12 +77,12 @@ class On:
     def succeed(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
         self.begin(sql, may_write=may_write)
         self.tell(*blocks)
-        return effects.succeeded(self.command, self.trail, self.state)
+        return effects.succeeded(self.command, self.outcome, self.state)
 
     def fail(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
         self.begin(sql, may_write=may_write)
         self.tell(*blocks)
-        return effects.failed(self.command, self.trail, self.state)
+        return effects.failed(self.command, self.outcome, self.state)
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_gtids_of_every_packet_join_what_is_required_and_what_is_applied(on: On)
     on.tell(gtids_entry(gtids(f"{U}:5")), b"", gtids_entry(gtids(f"{U}:7")))
     on.tell(gtids_entry(gtids(f"{U}:6")))
     assert on.state.required == gtids(f"{U}:1:5-7")
-    assert on.trail.own == gtids(f"{U}:5-7")
+    assert on.outcome.own == gtids(f"{U}:5-7")
     assert on.server.applied == gtids(f"{U}:5-7")
     assert (on.tracked, on.unread) == (3, 0)
 
@@ -134,7 +134,7 @@ def test_the_schema(on: On) -> None:
 def test_other_trackers_are_passed_over(on: On) -> None:
     on.begin("SELECT 1")
     on.tell(system_variable_entry("identity", "7") + entry(4, b"\0") + entry(77, b"x"))
-    assert not on.trail.state_changed
+    assert not on.outcome.state_changed
     assert on.state.variables == {}
 
 
@@ -172,13 +172,13 @@ def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
 )
 def test_what_may_have_spent_a_mode(on: On, sql: str | None, kept: bool) -> None:
     on.begin(sql)
-    assert traits.keeps_modes(on.command, on.trail) is kept
+    assert command_properties.keeps_modes(on.command, on.outcome) is kept
 
 
 def test_a_state_change_of_one_result_is_not_taken_back_by_the_next(on: On) -> None:
     on.begin("CALL p()")
     on.tell(CHANGED, state_change_entry(False))
-    assert on.trail.state_changed
+    assert on.outcome.state_changed
 
 
 @pytest.mark.parametrize(
@@ -288,14 +288,14 @@ def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
 )
 def test_a_one_shot_is_spent_on_what_comes_to_a_table(on: On, sql: str | None, spent: bool) -> None:
     on.begin(sql)
-    assert traits.began_transaction(on.command) is spent
+    assert command_properties.began_transaction(on.command) is spent
 
 
 def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(on: On) -> None:
     statement = on.classifier.classify(b"SELECT * FROM t", 0)
     for code, spent in ((Code.COM_STMT_PREPARE, False), (Code.COM_STMT_EXECUTE, True)):
         command = Command(code, 0, on.state.rules, statement=statement)
-        assert traits.began_transaction(command) is spent
+        assert command_properties.began_transaction(command) is spent
 
 
 def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> None:
@@ -441,12 +441,12 @@ def test_a_reset_ends_the_suspicion(on: On) -> None:
 def test_what_a_client_was_shown_and_where(on: On) -> None:
     scope = on.state.own_scope
     on.begin("SELECT 1")
-    on.trail.rows = 1
-    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
+    on.outcome.rows = 1
+    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
     assert (scope.seen_on, scope.seen_epoch) == (on.server, on.epoch)
     on.epoch += 1  # another incarnation may be older
-    on.trail.rows = 1
-    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
+    on.outcome.rows = 1
+    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
     assert not scope.is_known(Level.MONOTONIC_READS)
     assert scope.is_known(Level.READ_OWN_WRITES)
 
@@ -465,8 +465,8 @@ def test_what_a_client_was_shown_and_where(on: On) -> None:
 )
 def test_a_write_shows_nothing_but_itself(on: On, sql: str, rows: int, showed: bool) -> None:
     on.begin(sql)
-    on.trail.rows = rows
-    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
+    on.outcome.rows = rows
+    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
     assert (on.state.own_scope.seen_on is not None) is showed
 
 
@@ -482,13 +482,13 @@ def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -
 def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
     on = On(Level.BEST_EFFORT)
     on.begin("UPDATE t SET a = 1")
-    on.trail.rows = 1
-    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
+    on.outcome.rows = 1
+    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
     assert on.state.unknown
     on = On()
     on.begin("UPDATE t SET a = 1")
-    on.trail.rows = 1
-    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
+    on.outcome.rows = 1
+    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
     assert not on.state.unknown
 
 
@@ -498,10 +498,10 @@ def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
 def test_a_row_tells_whether_a_lock_was_taken(on: On) -> None:
     for row, held in ((b"\x010", False), (b"\xfb", False), (b"\x011", True)):
         on.begin("SELECT GET_LOCK('a', 1)")
-        effects.succeeded(on.command, on.trail, on.state, row)
+        effects.succeeded(on.command, on.outcome, on.state, row)
         assert bool(on.state.pins.reasons) is held
     on.begin("SELECT RELEASE_LOCK('a')")
-    effects.succeeded(on.command, on.trail, on.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
+    effects.succeeded(on.command, on.outcome, on.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
     assert not on.state.pins.reasons
 
 
@@ -510,12 +510,12 @@ def test_a_select_without_a_row_releases_no_lock(on: On, release: str) -> None:
     on.succeed("SELECT GET_LOCK('a', 1)")
     on.succeed(f"SELECT {release}")
     on.begin(f"SELECT {release}; SELECT 1")
-    on.trail.rows = 1
-    effects.succeeded(on.command, on.trail, on.state)
+    on.outcome.rows = 1
+    effects.succeeded(on.command, on.outcome, on.state)
     assert on.state.pins.text == "named lock a"
     on.begin(f"SELECT {release}")
-    on.trail.rows = 1
-    effects.succeeded(on.command, on.trail, on.state)
+    on.outcome.rows = 1
+    effects.succeeded(on.command, on.outcome, on.state)
     assert not on.state.pins.reasons
     on.succeed("SELECT GET_LOCK('a', 1)")
     on.succeed(f"DO {release}")
@@ -524,7 +524,7 @@ def test_a_select_without_a_row_releases_no_lock(on: On, release: str) -> None:
 
 def test_several_statements_and_their_first_row(on: On) -> None:
     on.begin("SELECT GET_LOCK('a', 1); SELECT GET_LOCK('b', 1)")
-    effects.succeeded(on.command, on.trail, on.state, b"\x010")
+    effects.succeeded(on.command, on.outcome, on.state, b"\x010")
     assert on.state.pins.text == "named lock a, named lock b"
 
 
@@ -779,7 +779,7 @@ def test_a_program_that_changes_what_is_told_is_not_trusted(on: On, sql: str, bl
     assert on.succeed(sql, block)
     assert on.state.unknown
     assert PinReason.UNKNOWN in on.state.pins.reasons
-    assert on.trail.unlogged == (b"system_variables" in block)
+    assert on.outcome.unlogged == (b"system_variables" in block)
 
 
 @pytest.mark.parametrize("block", HIDDEN)
@@ -806,7 +806,7 @@ def test_a_set_that_shows_what_it_sets_is_trusted(on: On, name: str) -> None:
 
 def unlogged(on: On, sql: str, *blocks: bytes, logged: bool = True) -> bool:
     on.succeed(sql, *blocks)
-    return effects.wrote_unlogged(on.command, on.trail, on.server, logged)
+    return effects.wrote_unlogged(on.command, on.outcome, on.server, logged)
 
 
 OFF_AND_ON = system_variable_entry("sql_log_bin", "ON")
@@ -867,6 +867,6 @@ def test_a_table_that_is_imported_is_not_logged(on: On) -> None:
 def test_an_import_that_is_refused_has_written_nothing(on: On) -> None:
     """Or any account could keep everybody's reads on the primary."""
     on.fail("IMPORT TABLE FROM 'x.sdi'")
-    assert effects.wrote_unlogged(on.command, on.trail, on.server, logged=True)
-    on.trail.error = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
-    assert not effects.wrote_unlogged(on.command, on.trail, on.server, logged=True)
+    assert effects.wrote_unlogged(on.command, on.outcome, on.server, logged=True)
+    on.outcome.error = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
+    assert not effects.wrote_unlogged(on.command, on.outcome, on.server, logged=True)

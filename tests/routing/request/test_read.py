@@ -10,7 +10,7 @@ from routing.request.step import Join, Refuse
 from routing.unexpected_event import UnexpectedEventError
 from tests.routing.request.transcript import World, gtids
 
-BEHIND = World(applied=("1-4",))
+SNAPSHOT_AFTER = World(applied=("1-4",))
 """The only replica lacks what the read must see."""
 STRONG = World(level=Level.STRONG)
 MONOTONIC = World(applied=("1-5", "1-5"), level=Level.MONOTONIC_READS)
@@ -42,7 +42,7 @@ def test_one_read_after_the_other() -> None:
 
 
 def test_what_is_no_read_goes_where_the_policy_says() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         >> begin(write)
         << Send(p, write, primary)
         >> first_byte()
@@ -64,7 +64,7 @@ def test_what_names_no_application_is_refused() -> None:
 
 
 def test_the_wait_reaches_it() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         >> begin()
         << Send(r1, read, waited)
         -- after(0.1)
@@ -110,7 +110,7 @@ def test_what_is_given_as_stale_is_not_audited() -> None:
 
 
 def test_the_wait_fails() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         >> begin()
         << Send(r1, read, waited)
         >> wait_answered(failed)
@@ -123,14 +123,14 @@ def test_the_wait_fails() -> None:
 
 def test_what_a_wait_met_is_no_prediction_where_nothing_was_acknowledged() -> None:
     """A restored scope knows what it must see, but not since when."""
-    play = BEHIND.play("")
+    play = SNAPSHOT_AFTER.play("")
     play.session.own_scope.changed_at = 0.0
     list(play.lines([">> begin()", "-- after(0.1)", ">> wait_answered(reached)"]))
     assert play.topology.replicas[0].predicted_wait(play.now, play.now) < 1.0
 
 
 def test_the_answer_to_a_wait_reached_may_not_come() -> None:
-    BEHIND.play("""
+    SNAPSHOT_AFTER.play("""
         >> begin()
         << Send(r1, read, waited)
         >> wait_answered(reached)
@@ -141,7 +141,7 @@ def test_the_answer_to_a_wait_reached_may_not_come() -> None:
 
 
 def test_the_replica_does_not_even_say_that_it_is_late() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         >> begin()
         << Send(r1, read, waited)
         -- after(5)
@@ -155,7 +155,7 @@ def test_the_replica_does_not_even_say_that_it_is_late() -> None:
 
 
 def test_the_primary_is_given_it_in_a_while() -> None:
-    BEHIND.play("""
+    SNAPSHOT_AFTER.play("""
         -- full(0.1)
         >> begin()
         << Send(r1, read, waited)
@@ -170,7 +170,7 @@ def test_the_primary_is_given_it_in_a_while() -> None:
 
 
 def test_the_primary_is_not_to_be_given_it() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         -- full(0.3)
         >> begin()
         << Send(r1, read, waited)
@@ -187,7 +187,7 @@ def test_the_primary_is_not_to_be_given_it() -> None:
 
 
 def test_what_would_leave_a_late_replica_at_once_may() -> None:
-    BEHIND.play("""
+    SNAPSHOT_AFTER.play("""
         -- behind(r1)
         >> begin()
         << Send(p, replica_behind, primary)
@@ -195,7 +195,7 @@ def test_what_would_leave_a_late_replica_at_once_may() -> None:
 
 
 def test_what_would_leave_a_late_replica_at_once_waits_in_a_flood() -> None:
-    BEHIND.play("""
+    SNAPSHOT_AFTER.play("""
         -- full()
         -- behind(r1)
         >> begin()
@@ -331,7 +331,7 @@ def test_nobody_else_can_say_what_the_primary_has() -> None:
 
 
 def test_it_relies_on_another_reads_wait() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         -- wait(r1, 1-5)
         -- after(0.01)
         >> begin()
@@ -347,7 +347,7 @@ def test_it_relies_on_another_reads_wait() -> None:
 
 
 def test_a_wait_that_has_just_begun_is_not_relied_on() -> None:
-    BEHIND.play("""
+    SNAPSHOT_AFTER.play("""
         -- wait(r1, 1-5)
         >> begin()
         << Send(r1, read, waited)
@@ -355,7 +355,7 @@ def test_a_wait_that_has_just_begun_is_not_relied_on() -> None:
 
 
 def test_another_reads_wait_ends_in_vain() -> None:
-    play = BEHIND.play("""
+    play = SNAPSHOT_AFTER.play("""
         -- wait(r1, 1-5)
         -- after(0.01)
         >> begin()
@@ -701,11 +701,11 @@ def test_a_replica_breaks_within_the_answer() -> None:
 
 LEFT = {
     "asking": (STRONG, [">> begin()"]),
-    "joined": (BEHIND, ["-- wait(r1, 1-5)", "-- after(0.01)", ">> begin()"]),
+    "joined": (SNAPSHOT_AFTER, ["-- wait(r1, 1-5)", "-- after(0.01)", ">> begin()"]),
     "opening": (World(), [">> begin()", ">> absent()"]),
     "sent": (World(), [">> begin()"]),
     "passing": (World(), [">> begin()", ">> first_byte()"]),
-    "delayed": (BEHIND, ["-- full(0.1)", ">> begin()", ">> wait_answered(timeout)"]),
+    "delayed": (SNAPSHOT_AFTER, ["-- full(0.1)", ">> begin()", ">> wait_answered(timeout)"]),
     "done": (World(), []),
 }
 

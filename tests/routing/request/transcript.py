@@ -35,7 +35,7 @@ from routing.servers.waits import Waits
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
 from routing.sql.diagnostics import CONDITIONS, PARTS
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.routing.transaction.situations import open_on_replica
 
 UUID = "11111111-1111-1111-1111-111111111111"
@@ -117,7 +117,7 @@ class Play:
         if event == "begin":
             kind = StatementClass(words[0]) if words else StatementClass.READ
             asks = CONDITIONS if kind is StatementClass.DIAGNOSTIC else 0
-            statement = Statement(kind, Touch.NOTHING, False, "0" * 16, asks=asks)
+            statement = Statement(kind, StatementReason.NOTHING, False, "0" * 16, asks=asks)
             return read.begin(statement, None, now)
         if event == "bind":
             read.bind(on_primary(self.topology, Reason(words[0])), None, now)
@@ -127,7 +127,7 @@ class Play:
             if words:
                 decision = Decision(self._server(words[0]), Reason.READ, Proof.KNOWN, EMPTY)
             kind = StatementClass.READ if words else StatementClass.WRITE
-            statement = Statement(kind, Touch.NOTHING, False, "0" * 16)
+            statement = Statement(kind, StatementReason.NOTHING, False, "0" * 16)
             read.take_up(statement, decision, self.session.own_scope.own, now)
             return None
         if event == "probe_answered":

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.gtid import GtidSet
 from routing.servers.failover import Election
-from routing.servers.topology import Server, Sight, Topology
+from routing.servers.topology import ProbeResult, Server, Topology
 
 UUIDS = {
     name: f"{digit * 8}-1111-1111-1111-111111111111"
@@ -23,9 +23,9 @@ class World:
         self.now = 0.0
         self.starts = dict.fromkeys(self.topology.servers, 100.0)
         self.looks = {
-            server: (Sight.ANSWERED, True, frozenset({SOURCE})) for server in (self.b, self.c)
+            server: (ProbeResult.ANSWERED, True, frozenset({SOURCE})) for server in (self.b, self.c)
         }
-        self.looks[self.a] = (Sight.ANSWERED, False, frozenset())
+        self.looks[self.a] = (ProbeResult.ANSWERED, False, frozenset())
         self.has = dict.fromkeys(self.topology.servers, f"{SOURCE}:1-10")
 
     def sees(
@@ -33,13 +33,13 @@ class World:
         server: Server,
         read_only: bool = False,
         sources: frozenset[str] | None = frozenset(),
-        sight: Sight = Sight.ANSWERED,
+        sight: ProbeResult = ProbeResult.ANSWERED,
     ) -> None:
         """Set what looks at a server find from now on."""
         self.looks[server] = (sight, read_only, sources)
 
     def gone(self, server: Server) -> None:
-        self.looks[server] = (Sight.GONE, *self.looks[server][1:])
+        self.looks[server] = (ProbeResult.GONE, *self.looks[server][1:])
 
     def restarted(self, server: Server) -> None:
         self.starts[server] += 1000
@@ -51,7 +51,7 @@ class World:
         server.seen_at = self.now
         self.now += 1
         server.sight = sight
-        if sight is Sight.ANSWERED:
+        if sight is ProbeResult.ANSWERED:
             start = self.starts[server]
             executed = GtidSet.parse(self.has[server])
             uuid = UUIDS[server.name[0]]
@@ -204,7 +204,7 @@ def test_a_primary_that_was_closed_before_the_other_was_opened_disputes_nothing(
 
 def test_a_primary_that_refuses_the_monitor_is_not_gone(world: World) -> None:
     world.sees(world.b)
-    world.sees(world.a, sight=Sight.REFUSED)
+    world.sees(world.a, sight=ProbeResult.REFUSED)
     assert world.look() is None
     assert world.rivals == ["a:1", "b:1"]
 

@@ -479,23 +479,23 @@ def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
 
 def test_who_had_strayed_before_the_start_has_while_it_has_any_of_that(topology: Topology) -> None:
     first, second = topology.replicas
-    topology.remember_strayed({V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")})
-    assert topology.strayed == {V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")}, "nobody was met"
+    topology.remember_diverged({V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")})
+    assert topology.diverged_gtids == {V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")}, "nobody was met"
     first.observed(V, STARTED, gtids(f"{U}:1-5"), EMPTY)  # it has lost the last one since
-    assert first.strayed == gtids(f"{U}:4-5")
-    assert not first.vouches
+    assert first.diverged_gtids == gtids(f"{U}:4-5")
+    assert not first.gtids_trustworthy
     assert not second.diverged
-    assert topology.strayed == {V: gtids(f"{U}:4-5"), W: gtids(f"{U}:5")}
+    assert topology.diverged_gtids == {V: gtids(f"{U}:4-5"), W: gtids(f"{U}:5")}
     second.observed(W, STARTED, gtids(f"{U}:1-4"), EMPTY)
-    assert second.vouches, "it was made anew"
-    assert topology.strayed == {V: gtids(f"{U}:4-5")}
+    assert second.gtids_trustworthy, "it was made anew"
+    assert topology.diverged_gtids == {V: gtids(f"{U}:4-5")}
     first.observed(W, STARTED, gtids(f"{U}:1-5"), EMPTY)
-    assert topology.strayed == {}, "another server"
+    assert topology.diverged_gtids == {}, "another server"
 
 
 @pytest.mark.parametrize("distrusted", [False, True])
 @pytest.mark.parametrize(
-    ("left", "strayed", "lacking"),
+    ("left", "diverged_gtids", "lacking"),
     [
         (f"{U}:1-9", f"{U}:8-9", True),
         (f"{U}:1-8", f"{U}:8", True),  # a crash took the last
@@ -504,7 +504,7 @@ def test_who_had_strayed_before_the_start_has_while_it_has_any_of_that(topology:
     ],
 )
 def test_what_a_replica_still_has_under_other_names_counts(
-    topology: Topology, left: str, strayed: str, lacking: bool, distrusted: bool
+    topology: Topology, left: str, diverged_gtids: str, lacking: bool, distrusted: bool
 ) -> None:
     first, _ = topology.replicas
     had = gtids(f"{U}:1-9")
@@ -514,29 +514,29 @@ def test_what_a_replica_still_has_under_other_names_counts(
     first.filters.judge(topology.primary.filters)
     first.filters.applier = ""  # the filter is removed
     assert first.diverged
-    assert not first.vouches
+    assert not first.gtids_trustworthy
     if distrusted:
         first.distrust(first.epoch)
         assert first.diverged, "nobody knows what is left"
     first.observed(V, STARTED, gtids(left), first.applied)
     first.filters.judge(topology.primary.filters)
-    assert first.strayed == gtids(strayed)
+    assert first.diverged_gtids == gtids(diverged_gtids)
     assert first.filters.lacking is lacking
     held = topology.held_by_replicas()
     topology.compare(held, gtids(f"{U}:1-20"))
-    assert first.strayed == gtids(strayed)
+    assert first.diverged_gtids == gtids(diverged_gtids)
     first.observed(W, STARTED, had, first.applied)
     first.filters.judge(topology.primary.filters)
     topology.compare(held, EMPTY)
-    assert first.vouches, "another server"
+    assert first.gtids_trustworthy, "another server"
 
 
 @pytest.mark.parametrize("distrusted", [False, True])
 @pytest.mark.parametrize(
-    ("purged", "strayed"), [("", ""), (f"{U}:1-4", f"{U}:3-4"), (f"{U}:1-5", f"{U}:3-5")]
+    ("purged", "diverged_gtids"), [("", ""), (f"{U}:1-4", f"{U}:3-4"), (f"{U}:1-5", f"{U}:3-5")]
 )
 def test_who_was_reset_got_since_what_did_not_come_with_older_data(
-    topology: Topology, distrusted: bool, purged: str, strayed: str
+    topology: Topology, distrusted: bool, purged: str, diverged_gtids: str
 ) -> None:
     """RESET BINARY LOGS AND GTIDS, and new transactions before anybody has looked."""
     first, _ = topology.replicas
@@ -547,15 +547,15 @@ def test_who_was_reset_got_since_what_did_not_come_with_older_data(
         first.distrust(first.epoch)
     first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
     assert first.regained == gtids(f"{U}:3-5")
-    assert not first.vouches, "nobody knows yet how it got them"
+    assert not first.gtids_trustworthy, "nobody knows yet how it got them"
     first.got_again(gtids(f"{U}:1-5"), gtids(purged))
-    assert first.strayed == gtids(strayed)
+    assert first.diverged_gtids == gtids(diverged_gtids)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-5"))
-    assert first.strayed == gtids(strayed)
+    assert first.diverged_gtids == gtids(diverged_gtids)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-4"))
-    assert gtids(f"{U}:5") <= first.strayed, "the primary has lost that since"
+    assert gtids(f"{U}:5") <= first.diverged_gtids, "the primary has lost that since"
     first.got_again(gtids(f"{U}:1-5"), EMPTY)
-    assert gtids(f"{U}:5") <= first.strayed, "and it did not get that again"
+    assert gtids(f"{U}:5") <= first.diverged_gtids, "and it did not get that again"
 
 
 def test_who_was_reset_once_more_is_asked_once_more(topology: Topology) -> None:
@@ -564,7 +564,7 @@ def test_who_was_reset_once_more_is_asked_once_more(topology: Topology) -> None:
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
     first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
     first.got_again(gtids(f"{U}:1-3"), EMPTY)
-    assert first.strayed == gtids(f"{U}:3-5"), "it was reset between two answers"
+    assert first.diverged_gtids == gtids(f"{U}:3-5"), "it was reset between two answers"
 
 
 def test_a_comparison_with_what_was_there_before_is_judged_by_what_is_left(
@@ -577,10 +577,10 @@ def test_a_comparison_with_what_was_there_before_is_judged_by_what_is_left(
     first.observed(V, STARTED, gtids(f"{U}:1-3"), first.applied)
     second.observed(W, STARTED_AGAIN, gtids(f"{U}:1-7"), second.applied)
     topology.compare(before, gtids(f"{U}:1-2"))
-    assert first.strayed == first.regained == gtids(f"{U}:3")
+    assert first.diverged_gtids == first.regained == gtids(f"{U}:3")
     first.got_again(gtids(f"{U}:1-3"), EMPTY)
-    assert first.vouches
-    assert second.strayed == gtids(f"{U}:3-7"), "a crash leaves what it has"
+    assert first.gtids_trustworthy
+    assert second.diverged_gtids == gtids(f"{U}:3-7"), "a crash leaves what it has"
     assert not second.regained
 
 

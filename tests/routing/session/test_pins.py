@@ -3,7 +3,7 @@
 import pytest
 
 from routing.session.pins import Pins
-from routing.sql.holds import Act, Hold, PinReason
+from routing.sql.session_locks import Act, PinReason, SessionLock
 from routing.sql.statement import classify
 
 
@@ -179,4 +179,4 @@ def test_whose_row_tells_of_a_lock(text: str, one: bool) -> None:
 
 def test_of_two_readings_only_what_is_taken_counts() -> None:
     statement = classify(b"DO RELEASE_LOCK('a') /*!99999 , GET_LOCK('b', 1) */")
-    assert statement.holds == (Hold(Act.TAKE, PinReason.NAMED_LOCK),)
+    assert statement.holds == (SessionLock(Act.ACQUIRE, PinReason.NAMED_LOCK),)

@@ -12,7 +12,7 @@ from routing.servers.topology import Role, Server
 from routing.session.plain import is_plain
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
-from routing.sql.holds import PinReason
+from routing.sql.session_locks import PinReason
 from routing.sql.statement import NOT_PLAIN, PLAIN_READ, PLAIN_WRITE
 from tests.routing.transaction.situations import fail, open_read_only, open_transaction
 
@@ -57,7 +57,7 @@ def be_refused(session: Session) -> None:
 
 
 def be_objected_to(session: Session) -> None:
-    session.objections.add(REPLICA, "no such role", session.told, 1.0)
+    session.rejections.add(REPLICA, "no such role", session.told, 1.0)
 
 
 def track_all(session: Session) -> None:

@@ -14,8 +14,8 @@ from routing.session.diagnostics_area import NOT_KNOWN, ConnectionArea
 from routing.session.session import Session
 from routing.session.trackers import Trackers
 from routing.sql.diagnostics import PARTS
-from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES
+from routing.sql.session_locks import PinReason
 from routing.transaction.routable import is_per_statement, is_serializable
 from tests.support.gtid_sets import gtids
 

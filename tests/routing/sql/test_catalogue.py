@@ -21,7 +21,7 @@ from routing.sql.catalogue import (
 )
 from routing.sql.identifiers import FOREIGN
 from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_UTF8
-from routing.sql.statement import Statement, StatementClass, Touch, classify_text
+from routing.sql.statement import Statement, StatementClass, StatementReason, classify_text
 
 WHOAMI = "select connection_id() AS `c`"
 OF_T = "select `app`.`t`.`a` AS `a` from `app`.`t`"
@@ -152,19 +152,19 @@ READ = classify_text(b"SELECT c FROM v", MODE_UTF8)
 @pytest.mark.parametrize(
     ("flags", "kind", "reason"),
     [
-        (PLAIN, StatementClass.READ, Touch.NOTHING),
-        (VARIABLES, StatementClass.READ, Touch.USER_VARIABLE),
-        (DICTIONARY, StatementClass.READ, Touch.METADATA),
-        (DICTIONARY | VARIABLES, StatementClass.READ, Touch.METADATA),
-        (DICTIONARY | BOUND, StatementClass.SESSION, Touch.SESSION_FUNCTION),
-        (BOUND, StatementClass.SESSION, Touch.SESSION_FUNCTION),
-        (BOUND | ASKS, StatementClass.SESSION, Touch.SESSION_FUNCTION),
-        (LOCKS | BOUND, StatementClass.PIN, Touch.LOCK_FUNCTION),
-        (LOCKS | CALLS, StatementClass.WRITE, Touch.UNKNOWN_FUNCTION),
-        (CALLS | VARIABLES, StatementClass.WRITE, Touch.UNKNOWN_FUNCTION),
+        (PLAIN, StatementClass.READ, StatementReason.NOTHING),
+        (VARIABLES, StatementClass.READ, StatementReason.USER_VARIABLE),
+        (DICTIONARY, StatementClass.READ, StatementReason.METADATA),
+        (DICTIONARY | VARIABLES, StatementClass.READ, StatementReason.METADATA),
+        (DICTIONARY | BOUND, StatementClass.SESSION, StatementReason.SESSION_FUNCTION),
+        (BOUND, StatementClass.SESSION, StatementReason.SESSION_FUNCTION),
+        (BOUND | ASKS, StatementClass.SESSION, StatementReason.SESSION_FUNCTION),
+        (LOCKS | BOUND, StatementClass.PIN, StatementReason.LOCK_FUNCTION),
+        (LOCKS | CALLS, StatementClass.WRITE, StatementReason.UNKNOWN_FUNCTION),
+        (CALLS | VARIABLES, StatementClass.WRITE, StatementReason.UNKNOWN_FUNCTION),
     ],
 )
-def test_what_a_read_becomes(flags: int, kind: StatementClass, reason: Touch) -> None:
+def test_what_a_read_becomes(flags: int, kind: StatementClass, reason: StatementReason) -> None:
     seen: Statement = through(READ, flags)
     assert (seen.kind, seen.reason) == (kind, reason)
     assert seen.may_write == bool(flags & CALLS)

@@ -5,8 +5,8 @@ import pytest
 from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.sql.directive import directive, directive_comment
-from routing.sql.own_statement import WrongOwn
 from routing.sql.statement import MAX_TEXT, StatementClass, classify_text
+from routing.sql.tidegate_statement import WrongOwn
 
 USER = Adjustment(scope=Scope.USER)
 

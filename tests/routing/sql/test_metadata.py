@@ -6,29 +6,29 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Reason
 from routing.policy import choose
 from routing.servers.topology import Topology
-from routing.sql.statement import StatementClass, Touch, classify
+from routing.sql.statement import StatementClass, StatementReason, classify
 from tests.routing.test_policy import NOW, U, session_at
 
 
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("SHOW TABLES", Touch.METADATA),
-        ("SHOW FULL COLUMNS FROM t WHERE Field = @a", Touch.METADATA),
-        ("SHOW CREATE VIEW v", Touch.METADATA),
-        ("DESC t 'a%'", Touch.METADATA),
-        ("SELECT * FROM t JOIN information_schema.tables", Touch.METADATA),
-        ("SELECT @a, table_rows FROM `INFORMATION_SCHEMA`.tables", Touch.METADATA),
-        ("(TABLE information_schema.views)", Touch.METADATA),
-        ("EXPLAIN SELECT * FROM information_schema.tables", Touch.METADATA),
-        ("EXPLAIN SELECT * FROM t", Touch.PLAN),
-        ("EXPLAIN ANALYZE FORMAT=TREE SELECT @a FROM t", Touch.PLAN),
-        ("EXPLAIN VALUES ROW(1)", Touch.PLAN),
-        ("SELECT information_schema FROM t", Touch.NOTHING),
-        ("SELECT 'information_schema.tables' FROM t", Touch.NOTHING),
+        ("SHOW TABLES", StatementReason.METADATA),
+        ("SHOW FULL COLUMNS FROM t WHERE Field = @a", StatementReason.METADATA),
+        ("SHOW CREATE VIEW v", StatementReason.METADATA),
+        ("DESC t 'a%'", StatementReason.METADATA),
+        ("SELECT * FROM t JOIN information_schema.tables", StatementReason.METADATA),
+        ("SELECT @a, table_rows FROM `INFORMATION_SCHEMA`.tables", StatementReason.METADATA),
+        ("(TABLE information_schema.views)", StatementReason.METADATA),
+        ("EXPLAIN SELECT * FROM information_schema.tables", StatementReason.METADATA),
+        ("EXPLAIN SELECT * FROM t", StatementReason.PLAN),
+        ("EXPLAIN ANALYZE FORMAT=TREE SELECT @a FROM t", StatementReason.PLAN),
+        ("EXPLAIN VALUES ROW(1)", StatementReason.PLAN),
+        ("SELECT information_schema FROM t", StatementReason.NOTHING),
+        ("SELECT 'information_schema.tables' FROM t", StatementReason.NOTHING),
     ],
 )
-def test_reads_that_show_it(sql: str, reason: Touch) -> None:
+def test_reads_that_show_it(sql: str, reason: StatementReason) -> None:
     statement = classify(sql.encode())
     assert statement.kind is StatementClass.READ
     assert statement.reason is reason
@@ -48,7 +48,7 @@ def test_others_are_no_reads(sql: str) -> None:
 
 
 def test_the_primary_answers_what_is_left_to_it() -> None:
-    for left in (Touch.METADATA, Touch.PLAN):
+    for left in (StatementReason.METADATA, StatementReason.PLAN):
         topology = Topology("p:1", ["r:1"], for_primary=frozenset({left}))
         for server in topology.servers:
             server.observed(U, (0, 0), EMPTY, GtidSet.parse(f"{U}:1-9"))

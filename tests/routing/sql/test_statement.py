@@ -16,7 +16,7 @@ from routing.sql.statement import (
     Assignment,
     Statement,
     StatementClass,
-    Touch,
+    StatementReason,
     classify,
 )
 from tests.routing.sql.corpus_manual import MANUAL, TOPICS, UNKNOWN
@@ -55,39 +55,39 @@ def test_the_unknown_is_a_write(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "reason"),
     [
-        ("SELECT a FROM t", "read", Touch.NOTHING),
-        ("SELECT f(1)", "write", Touch.UNKNOWN_FUNCTION),
-        ("SELECT 1 FOR UPDATE", "write", Touch.LOCKING_READ),
-        ("SELECT 1 INTO OUTFILE 'x'", "write", Touch.FILE),
-        ("INSERT INTO t VALUES (1)", "write", Touch.DATA),
-        ("CREATE TABLE t (a INT)", "write", Touch.DEFINITION),
-        ("CREATE TEMPORARY TABLE t (a INT)", "pin", Touch.TEMPORARY_TABLE),
-        ("GRANT r TO u", "write", Touch.ACCOUNT),
-        ("CREATE USER u", "write", Touch.ACCOUNT),
-        ("STOP REPLICA", "write", Touch.ADMINISTRATION),
-        ("CALL p()", "write", Touch.PROCEDURE),
-        ("FROB", "write", Touch.UNKNOWN_STATEMENT),
-        ("SELECT 'a", "write", Touch.UNREADABLE),
-        ("SELECT 1; INSERT INTO t VALUES (1)", "write", Touch.MULTIPLE),
-        ("SELECT 1; SELECT 2", "write", Touch.SEVERAL),
-        ("EXECUTE s; SELECT 2", "write", Touch.MULTIPLE),
-        ("BEGIN", "transaction", Touch.TRANSACTION),
-        ("SET a = 1", "session", Touch.SETTING),
-        ("USE d", "session", Touch.DEFAULT_SCHEMA),
-        ("SELECT @a", "read", Touch.USER_VARIABLE),
-        ("SELECT @a := 1", "session", Touch.USER_VARIABLE),
-        ("SELECT @@sql_mode", "session", Touch.SYSTEM_VARIABLE),
-        ("SELECT LAST_INSERT_ID()", "session", Touch.SESSION_FUNCTION),
-        ("SELECT GET_LOCK('a', 1)", "pin", Touch.LOCK_FUNCTION),
-        ("SHOW STATUS", "session", Touch.SERVER_STATE),
-        ("LOCK TABLES t READ", "pin", Touch.TABLE_LOCK),
-        ("HANDLER t OPEN", "pin", Touch.HANDLER),
-        ("PREPARE s FROM 'x'", "session", Touch.PREPARED_STATEMENT),
-        ("SHOW WARNINGS", "diagnostic", Touch.DIAGNOSTICS),
-        ("KILL 5", "session", Touch.KILL),
+        ("SELECT a FROM t", "read", StatementReason.NOTHING),
+        ("SELECT f(1)", "write", StatementReason.UNKNOWN_FUNCTION),
+        ("SELECT 1 FOR UPDATE", "write", StatementReason.LOCKING_READ),
+        ("SELECT 1 INTO OUTFILE 'x'", "write", StatementReason.FILE),
+        ("INSERT INTO t VALUES (1)", "write", StatementReason.DATA),
+        ("CREATE TABLE t (a INT)", "write", StatementReason.DEFINITION),
+        ("CREATE TEMPORARY TABLE t (a INT)", "pin", StatementReason.TEMPORARY_TABLE),
+        ("GRANT r TO u", "write", StatementReason.ACCOUNT),
+        ("CREATE USER u", "write", StatementReason.ACCOUNT),
+        ("STOP REPLICA", "write", StatementReason.ADMINISTRATION),
+        ("CALL p()", "write", StatementReason.PROCEDURE),
+        ("FROB", "write", StatementReason.UNKNOWN_STATEMENT),
+        ("SELECT 'a", "write", StatementReason.UNREADABLE),
+        ("SELECT 1; INSERT INTO t VALUES (1)", "write", StatementReason.MULTIPLE),
+        ("SELECT 1; SELECT 2", "write", StatementReason.SEVERAL),
+        ("EXECUTE s; SELECT 2", "write", StatementReason.MULTIPLE),
+        ("BEGIN", "transaction", StatementReason.TRANSACTION),
+        ("SET a = 1", "session", StatementReason.SETTING),
+        ("USE d", "session", StatementReason.DEFAULT_SCHEMA),
+        ("SELECT @a", "read", StatementReason.USER_VARIABLE),
+        ("SELECT @a := 1", "session", StatementReason.USER_VARIABLE),
+        ("SELECT @@sql_mode", "session", StatementReason.SYSTEM_VARIABLE),
+        ("SELECT LAST_INSERT_ID()", "session", StatementReason.SESSION_FUNCTION),
+        ("SELECT GET_LOCK('a', 1)", "pin", StatementReason.LOCK_FUNCTION),
+        ("SHOW STATUS", "session", StatementReason.SERVER_STATE),
+        ("LOCK TABLES t READ", "pin", StatementReason.TABLE_LOCK),
+        ("HANDLER t OPEN", "pin", StatementReason.HANDLER),
+        ("PREPARE s FROM 'x'", "session", StatementReason.PREPARED_STATEMENT),
+        ("SHOW WARNINGS", "diagnostic", StatementReason.DIAGNOSTICS),
+        ("KILL 5", "session", StatementReason.KILL),
     ],
 )
-def test_reasons(text: str, kind: str, reason: Touch) -> None:
+def test_reasons(text: str, kind: str, reason: StatementReason) -> None:
     statement = of(text)
     assert (statement.kind, statement.reason) == (kind, reason)
 
@@ -330,7 +330,7 @@ def test_tables_that_each_server_has_of_its_own(table: str, expected: str) -> No
 )
 def test_updates_of_tables_in_parentheses(text: str) -> None:
     assert short(of(text)) == "write!"
-    assert of(text).reason is Touch.DATA
+    assert of(text).reason is StatementReason.DATA
 
 
 @pytest.mark.parametrize(
@@ -557,12 +557,12 @@ def test_long_texts() -> None:
     long_literal = "SELECT '" + "x" * (MAX_TEXT - 9) + "'"
     assert len(long_literal) == MAX_TEXT
     assert short(of(long_literal)) == "read"
-    assert of(long_literal + " ").reason is Touch.TOO_LONG
+    assert of(long_literal + " ").reason is StatementReason.TOO_LONG
     many_literals = "SELECT a FROM t WHERE b IN (?)".replace("?", ", ".join(["1000"] * 9000))
     assert MAX_SKELETON < len(many_literals) < MAX_TEXT
     assert short(of(many_literals)) == "read"
-    assert of("SELECT " + "a," * (MAX_SKELETON // 2) + "a").reason is Touch.TOO_LONG
-    assert of("SELECT " + "-" * 5000 + "1").reason is Touch.UNREADABLE
+    assert of("SELECT " + "a," * (MAX_SKELETON // 2) + "a").reason is StatementReason.TOO_LONG
+    assert of("SELECT " + "-" * 5000 + "1").reason is StatementReason.UNREADABLE
 
 
 @pytest.mark.parametrize("start", ["SELECT '", "INSERT INTO t VALUES ('a@b.c:", "UPDATE t SET a='"])
@@ -571,7 +571,7 @@ def test_what_is_not_read_to_its_end_may_do_anything(start: str) -> None:
         plain = of(start + end)
         assert plain.kind is StatementClass.WRITE
         assert plain.may_write
-        if plain.reason is Touch.TOO_LONG:
+        if plain.reason is StatementReason.TOO_LONG:
             assert short(plain) == "write!"
             assert not plain.multi
         for hidden in ("get_lock('a',1)", "; create temporary table t"):
@@ -588,8 +588,8 @@ def test_modes() -> None:
         "session"
     )
     hidden = rb"SELECT '\', f(1), '\'"
-    assert classify(hidden, no_backslash_escapes=True).reason is Touch.UNKNOWN_FUNCTION
-    assert classify(hidden).reason is Touch.UNREADABLE
+    assert classify(hidden, no_backslash_escapes=True).reason is StatementReason.UNKNOWN_FUNCTION
+    assert classify(hidden).reason is StatementReason.UNREADABLE
     assert classify(rb"SELECT 'a\', FOR UPDATE'").kind is StatementClass.READ
 
 
@@ -682,7 +682,7 @@ def test_a_long_text_is_not_searched_for_many_words(text: bytes) -> None:
     Searched.looked_at = 0
     classifier = Classifier()
     for _ in range(3):  # the fast path asks, and the session
-        assert classifier.classify(Searched(text), 0).reason is Touch.TOO_LONG
+        assert classifier.classify(Searched(text), 0).reason is StatementReason.TOO_LONG
     assert Searched.looked_at < 5 * len(text)
 
 

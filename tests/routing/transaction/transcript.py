@@ -30,11 +30,11 @@ from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
 from protocol.response_stream import PREPARED, RESULTS
 from protocol.session_track import system_variable_entry
-from proxy.client import prelude, preparation
-from proxy.client.aftermath import Aftermath
-from proxy.client.asking import NOTHING
+from proxy.client import command_batch, session_setup
+from proxy.client.command_effects import CommandEffects
 from proxy.client.prepared import PreparedStatements
 from proxy.client.primary_settings import PrimarySettings
+from proxy.client.replica_checks import NOTHING
 from proxy.client.replica_snapshots import ReplicaSnapshots
 from proxy.server.mirror import Mirror
 from routing.consistency.decision import (
@@ -49,7 +49,7 @@ from routing.consistency.decision import (
 from routing.consistency.rules import Rules
 from routing.policy import choose, on_primary
 from routing.request.command import Command
-from routing.request.trail import Trail
+from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Server, Topology
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
@@ -154,7 +154,7 @@ class Servers:
 
     def end_transaction(self, replica: Connection) -> None:
         """As the real one does."""
-        replica.send(preparation.end_transaction(replica.mirror, False))
+        replica.send(session_setup.end_transaction(replica.mirror, False))
 
 
 class Anything:
@@ -201,12 +201,12 @@ class Play:
             known_passwords=Anything(),
             pool=SimpleNamespace(lending=Anything()),
         )
-        self.aftermath = Aftermath(
+        self.command_effects = CommandEffects(
             *(shared, self.session, SimpleNamespace(by_schema=False), self.servers),  # type: ignore[arg-type]
             *(self.settings, PreparedStatements(), False),
         )
         self.classifier = Classifier()
-        self.in_flight: tuple[Connection, Command, Trail] | None = None
+        self.in_flight: tuple[Connection, Command, CommandOutcome] | None = None
 
     def lines(self, lines: list[str]) -> Iterator[str]:
         """Play lines; yields them, and behind each what followed."""
@@ -222,7 +222,7 @@ class Play:
 
     def _run(self, text: str, flags: str | None, told: str | None) -> str:
         command = self.command(text)
-        trail = Trail(command)
+        outcome = CommandOutcome(command)
         statement = command.statement
         decision = None
         if statement is not None and command.code is not Code.COM_STMT_PREPARE:
@@ -236,19 +236,19 @@ class Play:
             else:
                 decision = on_primary(self.topology, Reason.REPLICA_LOST)
         if decision is None or decision.server is self.topology.primary:
-            trail.reason = reason = Reason.WRITE if decision is None else decision.reason
+            outcome.reason = reason = Reason.WRITE if decision is None else decision.reason
             connection: Connection = self.servers.primary
-            if not self._to_primary(command, trail):
+            if not self._to_primary(command, outcome):
                 return "p conflict | "
         else:
-            trail.decided(decision)
+            outcome.decided(decision)
             reason = decision.reason
             connection = self.servers.of(decision.server)
             self._to_replica(connection, command, decision)
         if flags is None:
-            self.in_flight = (connection, command, trail)
+            self.in_flight = (connection, command, outcome)
         else:
-            self._answered(connection, command, trail, flags, told)
+            self._answered(connection, command, outcome, flags, told)
         return f"{connection.server.name} {reason.value} | "
 
     def _is_gone(self, decision: Decision) -> bool:
@@ -275,20 +275,20 @@ class Play:
         may_write = statement.may_write and code is not Code.COM_STMT_PREPARE
         return Command(code, shape, self.session.rules, packet, statement, may_write)
 
-    def _to_primary(self, command: Command, trail: Trail) -> bool:
+    def _to_primary(self, command: Command, outcome: CommandOutcome) -> bool:
         """As `Dispatch.to_primary` does; False if the transaction was rolled back instead."""
         transaction, primary = self.session.transaction, self.servers.primary
         if transaction.left_on_replica:
             self.servers.end_transactions()
         moved = transaction.stage == SNAPSHOT_MOVED
-        if transaction.snapshot is not None and self.snapshots.asks(primary, command, trail):
+        if transaction.snapshot is not None and self.snapshots.asks(primary, command, outcome):
             self._snapshots_shown()
-            if moved or self.snapshots.asks(primary, command, trail):
+            if moved or self.snapshots.asks(primary, command, outcome):
                 self.session.rolled_back(AUTOCOMMIT)
                 return False
-        primary.send(self.settings.in_front(primary, command, trail))
+        primary.send(self.settings.in_front(primary, command, outcome))
         if transaction.reads is not None:
-            primary.send(self.snapshots.in_front(primary, command, trail))
+            primary.send(self.snapshots.in_front(primary, command, outcome))
             self._snapshots_shown()
         return True
 
@@ -315,7 +315,9 @@ class Play:
         snapshot = transaction.snapshot
         takes = mirror.needs_reset or mirror.transaction_reads is not snapshot
         settings = b"SET x=1"
-        batch = prelude.before_read(mirror, NOTHING, command, session, settings, False, asks=False)
+        batch = command_batch.before_read(
+            mirror, NOTHING, command, session, settings, False, asks=False
+        )
         replica.send(batch)
         if snapshot is not None and takes:
             gtid_set = decision.proof_set or EMPTY
@@ -324,7 +326,12 @@ class Play:
             )
 
     def _answered(
-        self, connection: Connection, command: Command, trail: Trail, flags: str, told: str | None
+        self,
+        connection: Connection,
+        command: Command,
+        outcome: CommandOutcome,
+        flags: str,
+        told: str | None,
     ) -> None:
         words = flags.split(", ")
         error = next((_ERRORS[word] for word in words if word in _ERRORS), 0)
@@ -335,9 +342,9 @@ class Play:
             pairs = [pair.split("=") for pair in told.split(", ")]
             block = b"".join(system_variable_entry(name, value) for name, value in pairs)
             connection.stream.session_states.append(block)
-            self.aftermath.take_trackers(connection, command, trail)  # type: ignore[arg-type]
-        self.aftermath.take_over(  # type: ignore[call-arg]
-            *(connection, connection.stream, command, trail),  # type: ignore[arg-type]
+            self.command_effects.take_trackers(connection, command, outcome)  # type: ignore[arg-type]
+        self.command_effects.take_over(  # type: ignore[call-arg]
+            *(connection, connection.stream, command, outcome),  # type: ignore[arg-type]
             told_later=False,
         )
 
@@ -351,10 +358,10 @@ class Play:
     def _leaves(self, name: str) -> None:
         """The answer of the replica that was read from does not count."""
         assert self.in_flight is not None
-        replica, _, trail = self.in_flight
+        replica, _, outcome = self.in_flight
         self.in_flight = None
         assert replica.server.name == name
-        inside = trail.decision is not None and trail.decision.reason is Reason.TRANSACTION
+        inside = outcome.decision is not None and outcome.decision.reason is Reason.TRANSACTION
         if self.session.transaction.withdrawn(replica.mirror.transaction_reads, inside=inside):
             self.servers.end_transaction(replica)
 
@@ -365,9 +372,9 @@ class Play:
     def _answers(self, flags: str) -> None:
         """The answer that was awaited comes."""
         assert self.in_flight is not None
-        connection, command, trail = self.in_flight
+        connection, command, outcome = self.in_flight
         self.in_flight = None
-        self._answered(connection, command, trail, flags, None)
+        self._answered(connection, command, outcome, flags, None)
 
     def _restored(self, flags: str) -> None:
         """The proxy's settings on the primary were made."""
@@ -381,7 +388,7 @@ class Play:
 
     def _reset(self, _: str) -> None:
         """COM_RESET_CONNECTION, or COM_CHANGE_USER."""
-        self.aftermath.reset()
+        self.command_effects.reset()
 
     def _isolation(self, level: str) -> None:
         self.session.set_variable("transaction_isolation", f"'{level}'")
@@ -445,14 +452,14 @@ def answer(status: int, error: int = 0) -> Any:
 
 
 _SAYS = {
-    preparation.START_READ_ONLY: "begins",
-    preparation.START_READ_WRITE: "begins",
-    preparation.START_SNAPSHOT_READ_ONLY: "takes a snapshot",
-    preparation.START_SNAPSHOT_READ_WRITE: "takes a snapshot",
-    preparation.END_TRANSACTION: "ends",
-    preparation.ROLL_BACK: "rolls back",
+    session_setup.START_READ_ONLY: "begins",
+    session_setup.START_READ_WRITE: "begins",
+    session_setup.START_SNAPSHOT_READ_ONLY: "takes a snapshot",
+    session_setup.START_SNAPSHOT_READ_WRITE: "takes a snapshot",
+    session_setup.END_TRANSACTION: "ends",
+    session_setup.ROLL_BACK: "rolls back",
     b"SET autocommit=0": "manual",
-    preparation.END_BY_AUTOCOMMIT: "autocommits",
+    session_setup.END_BY_AUTOCOMMIT: "autocommits",
 }
 
 

@@ -1,0 +1,268 @@
+"""Whether a session can do without its connection to the primary for a while, and what it carries.
+
+Theory of operation
+===================
+
+An idle session gives its connection back (`lease`), and logs in again when it needs one
+(`reopening`). Then the new connection must be in the same state as the old one. So a session does
+that only while all that it did was of kinds that are known to leave no other state behind: a list
+of what is allowed, not of what is forbidden. Its state is then the schema, variables that are known
+by value, and what the next statement may ask about the one before. The latter and a digest of its
+variables are asked for (`SAVE_STATE`) before the connection is given back; the new one has to show
+the same digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Command as Code
+from protocol.resultset import parse_text_row
+from routing.session.variables import (
+    CARRIED,
+    FLAGS,
+    LATER,
+    NOT_CARRIED,
+    PINNING,
+    SWITCH,
+    TRACKING,
+)
+from routing.sql.statement import StatementClass, StatementReason
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
+    from routing.request.outcome import CommandOutcome
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+    from routing.sql.statement import Statement
+
+_NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
+_UNSTEADY: Final = frozenset(
+    {"identity", "insert_id", "last_insert_id", "rand_seed1", "rand_seed2", "gtid_next"}
+)
+_GLOBAL: Final = frozenset(
+    {
+        *("collation_database", "explain_format", "max_allowed_packet", "max_sp_recursion_depth"),
+        *("restrict_fk_on_non_standard_key", "show_create_table_verbosity", SWITCH),
+        *("max_seeks_for_key", "parser_max_mem_size", "connection_memory_limit"),
+        *("innodb_ft_enable_stopword", "innodb_ft_user_stopword_table", "innodb_table_locks"),
+        *("old_alter_table", "print_identified_with_as_hex", "generated_random_password_length"),
+    }
+)
+"""Variables that no session carries, and whose default values show in answers."""
+_ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
+_OF_LEVEL: Final = "session_track_gtids"
+"""What Tidegate sets as the session's level needs it, which may change while it has no connection.
+"""
+_DIGESTED: Final = sorted(
+    (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT - {_OF_LEVEL}
+)
+
+
+def _value(name: str) -> str:
+    value = f",IFNULL(@@SESSION.{name},0x00)"
+    return f"/*!{LATER[name]} {value} */" if name in LATER else value
+
+
+_VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
+DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
+"""A session's roles, and the values of its variables, as one."""
+SAVE_STATE: Final = (
+    b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.%b," % _OF_LEVEL.encode("ascii") + DIGEST
+)
+"""What is asked before a connection is given back."""
+
+_SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
+    *(SWITCH, FLAGS),  # its flags are known one by one
+    *("sql_select_limit", "max_execution_time"),  # they affect the proxy's own questions
+    *("wait_timeout", "interactive_timeout"),  # nobody would end a session without a connection
+}
+_LEAVING_NOTHING: Final = (
+    *(
+        StatementReason.NOTHING,
+        StatementReason.DATA,
+        StatementReason.DEFINITION,
+        StatementReason.LOCKING_READ,
+    ),
+    *(
+        StatementReason.SYSTEM_VARIABLE,
+        StatementReason.SESSION_FUNCTION,
+        StatementReason.SERVER_STATE,
+    ),
+    *(StatementReason.DIAGNOSTICS, StatementReason.FOUND_ROWS),
+)
+"""Writes, and questions about the session, that leave nothing but what `SAVE_STATE` asks for."""
+_KINDS: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.DIAGNOSTIC)
+_CODES: Final = (
+    *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_STATISTICS, Code.COM_FIELD_LIST),
+    *(Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE, Code.COM_STMT_RESET, Code.COM_STMT_FETCH),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a session without a connection carries, besides what routing knows of it.
+
+    Attributes:
+        server, epoch: the incarnation of the primary that the connection was to.
+        last_insert_id: LAST_INSERT_ID().
+        digest: of its variables.
+    """
+
+    server: Server
+    epoch: int
+    last_insert_id: int
+    digest: bytes
+
+
+class PortableState:
+    """What is known of one session's connection to the primary, from what ran on it.
+
+    Attributes:
+        carried: what the session carries while it has no connection; else None.
+        unnamed: CONNECTION_ID() on it does not return the id that the client was given.
+    """
+
+    def __init__(
+        self,
+        state: Session,
+        servers: Servers,
+        prepared: PreparedStatements,
+        settings: PrimarySettings,
+    ) -> None:
+        """The parts of the session that say what it has."""
+        self._state = state
+        self._servers = servers
+        self._prepared = prepared
+        self._settings = settings
+        self._kept_for = ""
+        self.carried: Carried | None = None
+        self.unnamed = False
+
+    def began(self) -> None:
+        """Somebody logged in."""
+        self._kept_for = ""
+        self.carried = None
+        self.unnamed = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the session keeps its connection until its user changes."""
+        return bool(self._kept_for)
+
+    def keep(self, reason: str) -> None:
+        """Let the session keep its connection until its user changes."""
+        self._kept_for = self._kept_for or reason
+
+    def ended(
+        self, command: Command, outcome: CommandOutcome, connection: ServerConnection
+    ) -> None:
+        """A command has ended on a server: see whether it leaves state that cannot be carried."""
+        if connection is not self._servers.primary or self._kept_for:
+            return
+        if command.code is Code.COM_SET_OPTION:
+            connection.keepable = False  # neither a reset nor a change of user undoes it
+        reason = unshared(command, outcome, self._state)
+        if reason and outcome.error and reason == "setting":
+            return  # nothing was set
+        self._kept_for = reason
+
+    def asks_id(self, command: Command) -> bool:
+        """Whether a command shows the id of a connection that the client was not told."""
+        return self.unnamed and names_id(command)
+
+    def reason(self) -> str:
+        """Why the session cannot give its connection to the primary back now; "" if it can."""
+        state, primary = self._state, self._servers.primary
+        if self._kept_for:
+            return self._kept_for
+        if primary is None or primary.busy or primary.lost or primary.unsent:
+            return "busy"
+        if primary.judged is None:
+            return "account"
+        if not state.transaction.is_nowhere:
+            return "transaction"
+        if state.pins.reasons or state.role is not None:
+            return "pinned"
+        if (
+            state.suspect
+            or state.noted
+            or not state.lexer_modes.known
+            or state.transaction.modes.waiting
+        ):
+            return "unknown"
+        if self._settings.undone or self._settings.untracked or state.trackers.of_transactions:
+            return "tracking"
+        if len(self._prepared) or state.text_prepared or primary.mirror.statements:
+            return "prepared"
+        return "" if state.diagnostics.can_leave(primary.area) else "previous"
+
+    def said_farewell(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """Take the answer to `SAVE_STATE`: now the connection may be given back, or is kept."""
+        row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
+        if len(row) != 4 or row[2] != self._state.trackers.gtids.encode("ascii") or row[3] is None:
+            self.keep("unknown")
+            return
+        try:
+            inserted = int(row[0] or b"0")
+        except ValueError:  # in character sets that are not ASCII's
+            self.keep("unknown")
+            return
+        schema = (row[1] or b"").decode("utf-8", "surrogateescape")
+        if schema != self._state.schema:
+            self.keep("unknown")
+        self.carried = Carried(primary.server, primary.epoch, inserted, row[3])
+
+
+def names_id(command: Command) -> bool:
+    """Whether a command's text names the connection's id."""
+    text = command.text.upper()
+    return any(name.encode() in text for name in _NAMES)
+
+
+def unshared(command: Command, outcome: CommandOutcome, state: Session) -> str:
+    """Why a session that ran this on its primary may have what cannot be carried; "" if it has not.
+
+    Args:
+        command: it has ended.
+        outcome: what became of it.
+        state: the session after it.
+    """
+    statement = command.statement
+    if statement is None:
+        return "" if command.code in _CODES and not command.may_write else "command"
+    if names_id(command):
+        return "connection_id"
+    if statement.multi or statement.text_prepared is not None or statement.calls_programs:
+        return "program"
+    if statement.assignments or statement.reason is StatementReason.DEFAULT_SCHEMA:
+        return "" if _is_carried(statement, state) else "setting"
+    if statement.holds and not statement.begins:
+        return "" if not statement.pins else "pinned"
+    if statement.kind in _KINDS or statement.reason in _LEAVING_NOTHING:
+        text = command.text.upper().replace(b"@@", b"")
+        if b"@" in text:
+            return "user_variable"
+        return "setting" if outcome.state_changed else ""
+    return "setting" if statement.kind is StatementClass.SESSION else "program"
+
+
+def _is_carried(statement: Statement, state: Session) -> bool:
+    """Whether all that a statement about the session sets is known by value."""
+    if statement.reason is StatementReason.DEFAULT_SCHEMA:
+        return True
+    if statement.reason not in (StatementReason.SETTING, StatementReason.TRANSACTION):
+        return False
+    return all(
+        one.scope == "session"
+        and one.name in _SETTABLE
+        and one.value is not None
+        and (one.name == "autocommit" or one.name in state.variables)
+        for one in statement.assignments
+    )

@@ -1,0 +1,408 @@
+"""A plain read is sent by a standing decision, which is what the state machine would decide."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.constants import IN_TRANS
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.policy import choose
+from routing.request.read import Read
+from routing.request.step import Ask, Join, Send
+from routing.servers.topology import Topology
+from routing.servers.waits import Waits
+from routing.session.plain import is_plain
+from routing.session.session import Session
+from routing.sql.statement import Statement, StatementClass, StatementReason
+
+U: Final = "11111111-1111-1111-1111-111111111111"
+READ: Final = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
+AGE: Final = 60.0
+
+
+def gtids(text: str) -> GtidSet:
+    return GtidSet.parse(",".join(f"{U}:{part}" for part in text.split(",") if part))
+
+
+class World:
+    """A session and its servers; each method is something that may happen."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        preferred: int,
+        on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY,
+    ) -> None:
+        self.now = 1000.0
+        self.topology = Topology("p", ["r1", "r2"], proof_max_age=AGE)
+        self.committed = 5
+        self.topology.primary.observed("uuid-p", (0, 0), gtids("1-5"), EMPTY)
+        for replica in self.topology.replicas:
+            replica.observed(f"uuid-{replica.name}", (0, 0), gtids("1-3"), EMPTY, sent_at=self.now)
+        rules = Rules(Level.READ_OWN_WRITES, scope, 0.25, on_timeout)
+        self.session = Session(rules, preferred, user="app", term=self.topology.term)
+        self.waits = Waits()
+        self.read = Read(self.session, self.topology, self.waits, LostPolicy.ERROR)
+
+    @property
+    def scope(self) -> Any:
+        return self.session.reading(self.session.rules, self.topology.term, self.now)
+
+    @property
+    def stands(self) -> Decision | None:
+        """The decision that stands, if the session is plain."""
+        return self.read.cached_decision.of(self.now) if is_plain(self.session) else None
+
+    def reads(self, which: int) -> None:
+        """Read by the decision that stands, or else as the policy says.
+
+        `which` says whether the connection is to an earlier incarnation of the replica.
+        """
+        self._reads(lambda: None, which)
+
+    def _reads(self, meanwhile: Callable[[], None], late: int) -> None:
+        stands = self.stands
+        if stands is None:
+            self._decide(None, meanwhile, late)
+            return
+        epoch, scope, sent_at = (
+            stands.server.epoch - late,
+            self.read.cached_decision.scope,
+            self.now,
+        )
+        meanwhile()
+        if stands.proof is Proof.WAITED:
+            level = self.session.rules.level
+            self.read.cached_decision.wait_answered(
+                stands, "reached", level, scope, epoch, sent_at, 0.1, self.now
+            )
+
+    def reads_as_it_asks(self, which: int) -> None:
+        """Read by rules of the read's own."""
+        level = (Level.BOUNDED_STALENESS, Level.MONOTONIC_READS)[which]
+        scope = self.session.rules.scope
+        self._decide(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, 100.0), lambda: None, 0)
+
+    def reads_while_others_write(self, which: int) -> None:
+        self._reads(lambda: self.another_writes(0), 0)
+
+    def writes_while_it_reads(self, which: int) -> None:
+        """Write during a read, as no client can: what is written then was not waited for."""
+        self._reads(lambda: self.writes(0), 0)
+
+    def another_waits(self, which: int) -> None:
+        """Let another read wait for the same set; by `which`, long enough to be joined or not."""
+        if self.scope.own:
+            since = self.now - (0.1, 0.001)[which]
+            self.waits.begin(self.topology.replicas[0], GtidSet.parse(self.scope.own.text), since)
+
+    def waits_end(self, which: int) -> None:
+        for wait in [wait for waits in self.waits._waits.values() for wait in waits]:
+            self.waits.end(wait)
+
+    def takes_its_time(self, which: int) -> None:
+        """Let a WAIT take longer than the budget, or less."""
+        self.topology.replicas[which].applied_after((0.3, 0.1)[which], 0.1, self.now)
+
+    def has_little_time(self, which: int) -> None:
+        rules = self.session.rules
+        budget = (0.0, 0.05)[which]
+        self.session.adjust(Rules(rules.level, rules.scope, budget, rules.on_timeout))
+
+    def gives_many(self, which: int) -> None:
+        """Let the session write GTIDs with gaps between them."""
+        for _ in range((9, 70)[which]):
+            self.committed += 2
+            self.session.wrote(gtids(str(self.committed)), self.topology.primary, self.now)
+
+    def _decide(self, rules: Rules | None, meanwhile: Callable[[], None], late: int) -> None:
+        step = self.read.begin(READ, rules, self.now)
+        if isinstance(step, Ask):
+            executed = gtids(f"1-{self.committed}")
+            self.topology.observations.add(self.now, executed)
+            step = self.read.probe_answered(executed, EMPTY, self.now)
+        meanwhile()
+        if isinstance(step, Join):
+            self.waits_end(0)
+            step = self.read.released(self.now)
+        if isinstance(step, Send):
+            decision = step.decision
+            epoch = decision.server.epoch - late
+            if decision.proof is Proof.WAITED:
+                self.read.wait_answered("reached", True, True, epoch, 0.1, self.now)
+            elif decision.confirm:
+                self.read.confirm_answered(True, True, epoch, self.now)
+            self.read.ended()
+
+    def writes(self, which: int) -> None:
+        self.committed += 1
+        one = gtids(str(self.committed))
+        self.session.wrote(one, self.topology.primary, self.now)
+        self.topology.primary.proved(one, self.topology.primary.epoch)
+
+    def another_writes(self, which: int) -> None:
+        self.committed += 1
+        for scope in self.session.scopes.states():
+            scope.wrote(gtids(str(self.committed)), EMPTY, self.now)
+
+    def applies(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.proved(gtids(f"1-{self.committed}"), server.epoch)
+
+    def is_down(self, which: int) -> None:
+        self.topology.replicas[which].unreachable(self.now)
+
+    def is_up(self, which: int) -> None:
+        self.topology.replicas[which].reached()
+
+    def lacks_what_it_had(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.distrust(server.epoch)
+
+    def is_made_anew(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.observed(f"new-{server.epoch}", (self.now, self.now), gtids("1-3"), EMPTY)
+
+    def is_confirmed(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.asks(self.now)
+        server.confirmed(server.epoch, self.now)
+
+    def is_asked(self, which: int) -> None:
+        self.topology.replicas[which].asks(self.now + which)
+
+    def has_strayed(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.diverged_gtids = EMPTY if server.diverged_gtids else gtids("4")
+
+    def is_filtered(self, which: int) -> None:
+        filters = self.topology.replicas[which].filters
+        filters.lacking = not filters.lacking
+
+    def names_nothing(self, which: int) -> None:
+        server = self.topology.servers[which]
+        server.gtids = not server.gtids
+
+    def is_refused(self, which: int) -> None:
+        self.topology.refusals.add(READ.digest, self.now - 599.5)
+
+    def time_passes(self, which: int) -> None:
+        self.now += AGE / 2 + which
+
+    def is_doubted(self, which: int) -> None:
+        self.scope.doubt()
+
+    def is_verified(self, which: int) -> None:
+        self.scope.verified(gtids("1-3" if which else "1-99"), self.scope.own, self.topology.term)
+
+    def others_lost_writes(self, which: int) -> None:
+        self.scope.lost_elsewhere(gtids("4"), tell=which == 1)
+
+    def primary_begins_anew(self, which: int) -> None:
+        primary = self.topology.primary
+        primary.observed(f"new-{primary.epoch}", (self.now, self.now), gtids("1-99"), EMPTY)
+
+    def is_promoted(self, which: int) -> None:
+        self.topology.promote(self.topology.replicas[which])
+
+    def may_have_written(self, which: int) -> None:
+        for scope in (self.session.own_scope, *self.session.scopes.states()):
+            scope.may_have_written()
+
+    def is_probed(self, which: int) -> None:
+        self.scope.probed(gtids(f"1-{self.committed}"), self.scope.doubts)
+
+    def writes_unlogged(self, which: int) -> None:
+        if which:
+            self.session.wrote_unlogged()
+
+    def chooses_rules(self, which: int) -> None:
+        level = (Level.READ_OWN_WRITES, Level.STRONG)[which]
+        scope = (self.session.rules.scope, Scope.USER)[which]
+        self.session.adjust(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY))
+
+    def begins(self, which: int) -> None:
+        transaction = self.session.transaction
+        transaction.restored(0 if transaction.is_open else IN_TRANS)
+
+    def is_behind(self, which: int) -> None:
+        self.topology.replicas[which].timed_out(self.now, 1.0)
+
+    def is_left_out(self, which: int) -> None:
+        self.session.avoided ^= {self.topology.replicas[which]}
+
+
+HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
+    *(World.reads, World.writes, World.another_writes, World.applies, World.is_down, World.is_up),
+    *(World.lacks_what_it_had, World.is_made_anew, World.is_confirmed, World.is_asked),
+    *(World.has_strayed, World.is_filtered, World.names_nothing, World.is_refused),
+    *(World.time_passes, World.is_doubted, World.is_verified, World.others_lost_writes),
+    *(
+        World.primary_begins_anew,
+        World.is_promoted,
+        World.may_have_written,
+        World.is_probed,
+        World.writes_unlogged,
+    ),
+    *(World.chooses_rules, World.begins, World.is_left_out, World.is_behind),
+    *(World.reads_as_it_asks, World.reads_while_others_write, World.writes_while_it_reads),
+    *(World.another_waits, World.waits_end, World.takes_its_time, World.has_little_time),
+    World.gives_many,
+]
+happenings = st.tuples(
+    st.one_of(
+        st.sampled_from(HAPPENINGS), st.sampled_from([World.reads, World.applies, World.writes])
+    ),
+    st.integers(0, 1),
+)
+
+
+def check(world: World) -> None:
+    """Check that the standing decision is the machine's; only a known proof's set may differ."""
+    stands = world.stands
+    if stands is None:
+        return
+    session, topology = world.session, world.topology
+    assert not world.scope.lost_untold  # the machine would refuse the read
+    scope = world.read.cached_decision.scope
+    assert scope is world.scope
+    chosen = choose(session, READ, topology, world.now)
+    machine = Read(session, topology, world.waits, LostPolicy.ERROR)
+    step = machine.begin(READ, None, world.now)
+    assert isinstance(step, Send)  # neither Join nor Ask
+    assert step.decision == chosen
+    assert machine.note is None
+    assert machine.required is scope.own
+    assert stands.server is chosen.server
+    assert (stands.reason, stands.proof, stands.confirm) == (
+        *(chosen.reason, chosen.proof, chosen.confirm),
+    )
+    assert stands.proof_set is not None
+    assert chosen.proof_set is not None
+    assert world.read.cached_decision.relies == bool(scope.own)
+    assert not stands.confirm
+    if stands.proof is Proof.WAITED:
+        assert stands.proof_set is chosen.proof_set is scope.own
+    else:
+        assert stands.proof is Proof.KNOWN
+        assert scope.own <= stands.proof_set <= chosen.proof_set
+
+
+Step = tuple[Callable[[World, int], None], int]
+
+
+@given(
+    st.sampled_from([Scope.CONNECTION, Scope.USER]),
+    st.integers(0, 3),
+    st.sampled_from(TimeoutPolicy),
+    st.lists(happenings, max_size=25),
+)
+def test_what_stands_is_what_the_policy_decides(
+    scope: Scope, preferred: int, on_timeout: TimeoutPolicy, steps: list[Step]
+) -> None:
+    world = World(scope, preferred, on_timeout)
+    for happens, which in steps:
+        happens(world, which)
+        check(world)
+
+
+SNAPSHOT_BEFORE: Final[list[list[Step]]] = [
+    [(World.reads, 0)],
+    [(World.writes, 0)],
+    [(World.reads, 0), (World.writes, 0)],
+    [(World.writes, 0), (World.reads, 0)],
+    [(World.is_down, 0), (World.reads, 0)],
+]
+EACH: Final[list[Step]] = [(happens, which) for happens in HAPPENINGS for which in (0, 1)]
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+@pytest.mark.parametrize("before", SNAPSHOT_BEFORE)
+def test_whatever_two_things_happen(scope: Scope, before: list[Step]) -> None:
+    for first, second in product(EACH, EACH):
+        world = World(scope, 0)
+        for happens, which in (*before, first, second, (World.reads, 0)):
+            happens(world, which)
+            check(world)
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+def test_a_read_that_is_known_stands(scope: Scope) -> None:
+    world = World(scope, 0)
+    world.reads(0)
+    before = world.stands
+    assert before is not None
+    assert before is world.stands
+    world.writes(0)
+    assert world.stands is not before
+    world.applies(0)
+    world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands is world.stands
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+def test_a_read_behind_a_write_waits(scope: Scope) -> None:
+    world = World(scope, 0)
+    world.reads(0)
+    world.writes(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.proof is Proof.WAITED
+    assert stands.proof_set is world.scope.own
+    world.reads(0)
+    behind = world.stands
+    assert behind is not None
+    assert (behind.server, behind.proof) == (stands.server, Proof.KNOWN)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_read_joins_another_ones_wait(late: int) -> None:
+    """The machine joins it, once the WAIT has lasted long enough."""
+    world = World(Scope.CONNECTION, 0)
+    world.writes(0)
+    world.another_waits(late)
+    assert (world.stands is None) == (late == 0)
+    world.waits_end(0)
+    assert world.stands is not None
+
+
+def test_what_a_wait_has_proved_stands() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.writes(0)
+    world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.proof_set == gtids("6")
+    world.time_passes(0)
+    world.time_passes(0)
+    assert world.stands is None
+
+
+def test_a_read_that_relies_on_nothing_stands_for_ever() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.reads(0)
+    for _ in range(5):
+        world.time_passes(1)
+    assert world.stands is not None
+
+
+def test_what_another_replica_than_the_first_has_is_decided_anew_each_time() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.is_down(0)
+    world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert (stands.server.name, stands.proof) == ("r2", Proof.KNOWN)
+    assert stands is not world.stands
+    world.is_up(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.server.name == "r1"
