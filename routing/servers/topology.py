@@ -92,7 +92,7 @@ class Server:
         gap: transactions of the primary that it lacks although it has newer ones; likewise.
         replication: how far it is behind each source, by commit timestamps.
         clock: what its clock was ahead of the proxy's at the monitor's last look; None if unknown.
-        lost_running: it ran when it lost GTIDs last.
+        lost_running: its present epoch began since it lost GTIDs while it ran.
         errant: transactions that it has and the primary has not.
         diverged_gtids: those of them with names that the primary itself gives: it lost them, and
             may give, or have given, the names again. What this server has under them is not what
@@ -260,6 +260,7 @@ class Server:
     def _begin(self, applied: GtidSet, asked_at: float) -> None:
         """Another incarnation, of which only this is known, by a question of that moment."""
         self.epoch += 1
+        self.lost_running = False
         self.confirmed_at = asked_at
         self._question_at = max(self._question_at, asked_at)
         self._applied = applied
@@ -306,11 +307,11 @@ class Server:
         lost_gtids = not executed.covers(applied_before)
         had = applied_before | self._mistaken
         self._mistaken = EMPTY
-        if not executed.covers(had):
+        lost = not executed.covers(had)
+        if lost:
             # A crash takes its last transactions, and leaves what it has under other names.
             self.diverged_gtids &= executed
             self.regained = EMPTY if restarted else self.diverged_gtids
-            self.lost_running = not restarted
             if not had & executed:
                 self.filters.made_anew()
         if restarted or lost_gtids:
@@ -328,6 +329,8 @@ class Server:
         elif not executed <= self.applied and sent_at >= self._question_at:
             self._applied = self.applied | executed
             self.caught_up()
+        if lost:
+            self.lost_running = not restarted
         self._started = started
         self._asked_at = asked_at
         return self.epoch

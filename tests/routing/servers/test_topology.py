@@ -584,6 +584,26 @@ def test_a_comparison_with_what_was_there_before_is_judged_by_what_is_left(
     assert not second.regained
 
 
+@pytest.mark.parametrize("how", ["restarted", "distrusted"])
+def test_an_earlier_reset_acquits_nobody_of_what_it_has_kept_since(
+    topology: Topology, how: str
+) -> None:
+    """A replica was reset once. Later it begins anew, and has all that the primary has lost."""
+    first, _ = topology.replicas
+    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-5"))
+    assert first.gtids_trustworthy
+    before = topology.held_by_replicas()
+    started = STARTED_AGAIN if how == "restarted" else STARTED
+    if how == "distrusted":
+        first.distrust(first.epoch)
+    first.observed(V, started, gtids(f"{U}:1-5"), first.applied)
+    topology.compare(before, gtids(f"{U}:1-3"))
+    first.got_again(gtids(f"{U}:1-5"), EMPTY)
+    assert first.diverged_gtids == gtids(f"{U}:4-5")
+
+
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_who_followed_a_primary_that_lost_transactions_differs_from_one_that_has_them(
     topology: Topology, rebuilt: bool
