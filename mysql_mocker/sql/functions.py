@@ -115,6 +115,13 @@ def _sha2(text: Value, bits: Value) -> Value:
     return None if name is None else hashlib.new(name, _bytes(text)).hexdigest()
 
 
+def _convert_tz(moment: Value, before: Value, after: Value) -> Value:
+    """CONVERT_TZ between zones that are UTC here; no others are known."""
+    if not {_text(before), _text(after)} <= {"+00:00", "SYSTEM", "UTC"}:
+        return None
+    return datetime.fromisoformat(_text(moment)).isoformat(" ")
+
+
 _UNITS: Final = {
     "MICROSECOND": 1e-6, "SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86400, "WEEK": 604800,
 }  # fmt: skip
@@ -212,6 +219,7 @@ _PLAIN: Final[dict[str, tuple[int, _Function]]] = {
     "regexp_replace": (3, _regexp_replace),
     "mysql_xor": (2, _xor),
     "mysql_date_add": (3, _date_add),
+    "convert_tz": (3, _convert_tz),
     "uuid_to_bin": (1, _uuid_to_bin),
     "bin_to_uuid": (1, _bin_to_uuid),
 }  # fmt: skip

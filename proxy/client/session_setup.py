@@ -89,9 +89,15 @@ def prepare(mirror: Mirror, state: Session, settings: bytes, query_attributes: b
         batch = _reset(mirror, state, settings, query_attributes)
     if mirror.variables_version != state.variables_version:
         begun = mirror.variables_version >= 0
-        base = () if begun else assignments(differences(state.defaults, mirror.defaults))
+        base = {} if begun else differences(state.defaults, mirror.defaults)
         mirror.variables_version = state.variables_version
-        told = [*base, *assignments(state.variables)]
+        # A server may not take a value that the client has replaced since.
+        own = {
+            name: literal
+            for name, literal in base.items()
+            if name == FLAGS or name not in state.variables
+        }
+        told = [*assignments(own), *assignments(state.variables)]
         mirror.untouched = mirror.untouched and not told
         batch += _prepared_by(told, query_attributes)
     return batch

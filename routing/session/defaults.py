@@ -58,12 +58,23 @@ NAMES: Final = (
     "system_time_zone",
 )
 """In the order of their values. The isolation level is known by itself, since it also decides where
-transactions read. The last one says what time_zone = SYSTEM means."""
+transactions read. The last one says what time_zone = SYSTEM means (`_LOCAL_TIMES`)."""
+
+_DAYS: Final = tuple(f"{year}-{month}-01" for year in (1980, 2000, 2026) for month in ("01", "07"))
+_LOCAL_TIMES: Final = ",".join(
+    f"CONVERT_TZ(_latin1'{day}',_latin1'+00:00',_latin1'SYSTEM')" for day in _DAYS
+)
+"""What a server's own zone makes of winters and summers.
+
+The variable system_time_zone does not tell: it is the abbreviation of the moment when the server
+started (CET or CEST in one zone), and others have the same (CST in Chicago and in Shanghai).
+"""
+_UTC: Final = ",".join(f"{day} 00:00:00" for day in _DAYS)
 
 
 def _value(name: str) -> str:
     if name == _SYSTEM_ZONE:
-        return f"@@GLOBAL.{name}"
+        return f"CONCAT_WS(0x2C,{_LOCAL_TIMES})"
     if name in LATER:
         return f"COALESCE(/*!{LATER[name]} @@SESSION.{name}, */0x3F)"
     return f"IFNULL(@@SESSION.{name},'')" if name == _RESULTS else f"@@SESSION.{name}"
@@ -164,12 +175,11 @@ def differences(own: Defaults, other: Defaults) -> Mapping[str, str]:
 
 
 def _zone_of(system: str) -> str:
-    """A time_zone for a server's system_time_zone.
+    """A time_zone for a server's own zone, of which these local times are known.
 
-    That is an abbreviation, of the time that it was when the server started. Only UTC can be told.
-    Anything else is to be refused (1298), so that the session reads elsewhere.
+    Only UTC can be told. Anything else is to be refused (1298): the session then reads elsewhere.
     """
-    return "+00:00" if system == "UTC" else f"SYSTEM ({system})"
+    return "+00:00" if system == _UTC else f"SYSTEM ({system})"
 
 
 def character_sets(client: str, results: str, collation: str) -> dict[str, str]:

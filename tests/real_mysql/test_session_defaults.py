@@ -497,6 +497,43 @@ def test_init_connect(
         side.query("SET GLOBAL init_connect = ''")
 
 
+@pytest.fixture
+def in_zone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Starts servers again in a zone of their own; afterwards they have that of before."""
+    moved: list[RealServer] = []
+
+    def move(server: RealServer, zone: str) -> None:
+        moved.append(server)
+        with monkeypatch.context() as patched:
+            patched.setenv("TZ", zone)
+            server.restart()
+
+    yield move
+    for server in dict.fromkeys(moved):
+        server.restart()
+    cluster.heal()
+
+
+def test_servers_in_zones_of_their_own(
+    proxy: StartProxy,
+    cluster: Cluster,
+    replica: RealServer,
+    in_zone: Callable[[RealServer, str], None],
+) -> None:
+    """Two zones may have one abbreviation, and one zone two."""
+    read = "SELECT FROM_UNIXTIME(86400 * id) FROM numbers"
+    in_zone(cluster.primary, "CST6")
+    for zone, role in (("CST-8", "primary"), ("CDT6", "replica")):
+        in_zone(replica, zone)
+        cluster.wait_caught_up()
+        running = proxy(replicas=replica.address, server_tls="disabled")
+        with client_of(running) as client, Direct(cluster.primary, USER) as direct:
+            assert client.rows(read) == direct.rows(read)
+            assert served(client) == role
+            client.rows("SET time_zone = '+01:00'")
+            assert on_replica(client, read)[0] == [b"1970-01-02 01:00:00"]
+
+
 READS = (
     "SELECT FROM_UNIXTIME(86400 * id), DAYNAME('2026-01-01'), WEEK('2026-01-01'), id / 3"
     " FROM numbers",

@@ -7,6 +7,14 @@ import pytest
 from routing.session.defaults import NAMES, UNKNOWN, Defaults, defaults_of, differences
 from routing.session.init_connect import leaves_nothing
 
+SUMMER_TIME = (
+    "1980-01-01 01:00:00,1980-07-01 02:00:00,2000-01-01 01:00:00,2000-07-01 02:00:00,"
+    "2026-01-01 01:00:00,2026-07-01 02:00:00"
+)
+UTC = (
+    "1980-01-01 00:00:00,1980-07-01 00:00:00,2000-01-01 00:00:00,2000-07-01 00:00:00,"
+    "2026-01-01 00:00:00,2026-07-01 00:00:00"
+)
 VALUES = {
     **dict.fromkeys(NAMES, "0"),
     "character_set_client": "utf8mb4",
@@ -15,7 +23,7 @@ VALUES = {
     "optimizer_switch": "a=on,b=off,c=on",
     "optimizer_trace": "enabled=off,one_line=off",
     "sql_mode": "",
-    "system_time_zone": "UTC",
+    "system_time_zone": UTC,
     "time_zone": "SYSTEM",
 }
 
@@ -53,7 +61,7 @@ def test_where_servers_agree_nothing_is_told() -> None:
                 "collation_connection": "'utf8mb4_0900_ai_ci'",
             },
         ),
-        ({"system_time_zone": "CEST"}, {"time_zone": "'SYSTEM (CEST)'"}),
+        ({"system_time_zone": SUMMER_TIME}, {"time_zone": f"'SYSTEM ({SUMMER_TIME})'"}),
         ({"explain_format": "?"}, {}),
     ],
 )
@@ -62,7 +70,8 @@ def test_what_differs_is_told(own: dict[str, str], literals: dict[str, str]) -> 
 
 
 def test_utc_has_a_name_everywhere() -> None:
-    assert differences(begins(), begins(system_time_zone="CEST")) == {"time_zone": "'+00:00'"}
+    other = begins(system_time_zone=SUMMER_TIME)
+    assert differences(begins(), other) == {"time_zone": "'+00:00'"}
 
 
 def test_a_server_that_does_not_say_is_told_nothing() -> None:
