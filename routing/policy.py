@@ -15,6 +15,7 @@ from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
+from routing.sql.diagnostics import CONDITIONS, COST
 from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement, StatementClass
 
@@ -88,13 +89,29 @@ def choose(
         )
     if kind is StatementClass.DIAGNOSTIC:
         area = session.diagnostics.target(statement.asks)
-        if area is None or area.server is topology.primary or session.pins.reasons:
-            return on_primary(topology, Reason.DIAGNOSTIC)
-        if not session.transaction.may_ask(area.server):
+        if (
+            area is None
+            or area.server is topology.primary
+            or session.pins.reasons
+            or _shows_transaction(session, statement.asks)
+            or not session.transaction.may_ask(area.server)
+        ):
             return on_primary(topology, Reason.DIAGNOSTIC)
         # What the statement before left there needs no newer data.
         return Decision(area.server, Reason.DIAGNOSTIC, Proof.NONE)
     return on_primary(topology, _REASONS[kind])
+
+
+def _shows_transaction(session: Session, asked: int) -> bool:
+    """Whether a question's answer shows that a transaction is open of which no replica knows.
+
+    That is so where the primary can be given what is asked without reading a table: what it reads
+    would be the transaction's snapshot.
+    """
+    transaction = session.transaction
+    if not transaction.is_open or transaction.reads is not None:
+        return False
+    return not (asked & COST or (asked & CONDITIONS and session.diagnostics.conditions))
 
 
 def shows_less(scope: ScopeState, primary: Server) -> bool:

@@ -214,7 +214,7 @@ class Dispatch:
             primary.send(session_setup.settle(budget, attributes))
             return  # what is decided then goes on
         transaction = state.transaction
-        if transaction.snapshot is not None:
+        if self._snapshots.divides(command, outcome):
             self.save_found_rows(primary)
             if self._snapshots.asks(primary, command, outcome):
                 if not command.packet:

@@ -36,12 +36,16 @@ class ReplicaSnapshots:
         self._servers = servers
         self._metrics = metrics
 
+    def divides(self, command: Command, outcome: CommandOutcome) -> bool:
+        """Whether a command for the primary is to see there what was seen on a replica."""
+        needs = self._transaction.needs(command.statement, outcome.may_write, command.text)
+        return needs == "same"
+
     def asks(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:
         """Whether a command waits for what the primary's snapshot shows, or for its refusal."""
-        transaction = self._transaction
-        if transaction.needs(command.statement, outcome.may_write, command.text) != "same":
+        if not self.divides(command, outcome):
             return False
-        if transaction.stage != SNAPSHOT_MOVED:
+        if self._transaction.stage != SNAPSHOT_MOVED:
             primary.send(self._move(primary))
             return True
         policy = command.rules.on_split_conflict

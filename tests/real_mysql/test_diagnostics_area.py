@@ -221,6 +221,21 @@ CASES: dict[str, list[Step]] = {
         *(text(READ), text("CALL counts()"), text("SELECT ROW_COUNT()")),
         *(text("UPDATE rows3 SET b = b"), text("CALL noop()"), text("SELECT ROW_COUNT()")),
     ],
+    "a statement is prepared in a transaction": [
+        text("START TRANSACTION READ ONLY"),
+        *(text("CALL shows()"), prepare("SELECT b FROM rows3"), text("SELECT ROW_COUNT()")),
+        *(text("CALL counts()"), prepare("SELECT b FROM small"), text("SELECT FOUND_ROWS()")),
+        text("ROLLBACK"),
+    ],
+    "a transaction begins between": [
+        step
+        for read in (text(READ), text(CALC), execute(CALC), execute(CURSOR, 1))
+        for question in (
+            *(text("SELECT FOUND_ROWS()"), execute("SELECT FOUND_ROWS()")),
+            *(text("SELECT @@warning_count"), text("SHOW WARNINGS")),
+        )
+        for step in (read, text("BEGIN"), question, text("ROLLBACK"))
+    ],
     "one question about two statements": [
         step
         for read in (text(READ), text(CALC), execute(CALC), text(WARNS))
