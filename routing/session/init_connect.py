@@ -8,6 +8,8 @@ from routing.sql.statement import Statement, classify_text
 
 _ASKED_FOR: Final = CARRIED | {"autocommit", "character set", "names"}
 """Variables whose values the login asks for, or that follow from them."""
+_LONGEST: Final = 4096
+"""Characters of a text that is read; a longer one may leave anything."""
 
 
 @lru_cache(maxsize=16)
@@ -17,6 +19,8 @@ def leaves_nothing(text: str) -> bool:
     Anything else, such as user variables, temporary tables and stored programs, is known to the
     server alone.
     """
+    if len(text) > _LONGEST:
+        return False
     parts = [text] if any(mark in text for mark in "'\"`#/-") else text.split(";")
     statements = [
         classify_text(part.encode("utf-8", "surrogateescape"), 0) for part in parts if part.strip()
