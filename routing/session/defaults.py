@@ -128,9 +128,7 @@ def defaults_of(row: bytes) -> Defaults:
     values = dict(zip(NAMES, texts, strict=True))
     pinning = [name for name, value in values.items() if name in PINNING and pins(name, value)]
     pinning += [
-        name
-        for name, value in values.items()
-        if name != SWITCH and value != _ABSENT and _literal(name, value) is None
+        name for name, value in values.items() if value != _ABSENT and _literal(name, value) is None
     ]
     return Defaults(row, values, tuple(pinning), values[_TIME] != "0")
 

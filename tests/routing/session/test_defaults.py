@@ -87,6 +87,7 @@ def test_a_server_that_does_not_say_is_told_nothing() -> None:
         ({"sql_auto_is_null": "1"}, "sql_auto_is_null"),
         ({"profiling": "1"}, "profiling"),
         ({"time_zone": "it's"}, "time_zone"),
+        ({"optimizer_switch": "a=on',sql_log_bin='0"}, "optimizer_switch"),
         ({"collation_connection": "a,b=1"}, "collation_connection"),
     ],
 )
