@@ -34,13 +34,14 @@ class TrackerView:
 
     Attributes:
         trackers: the tracker types that it is to see.
-        hidden: flags of the server status that it is not to see. If there are any, the stream's
-            `tells_status` must be set.
+        hidden: flags of the server status that it is not to see as the server sends them. If there
+            are any, the stream's `tells_status` must be set.
+        shown: those of the hidden flags that are set in what it sees.
     """
 
     def __init__(self, client: Capability, trackers: frozenset[int], variables: str = "*") -> None:
         self._session_track = bool(client & Capability.CLIENT_SESSION_TRACK)
-        self.hidden = 0
+        self.hidden = self.shown = 0
         self._in_transaction = False  # the newest transaction state that was reported to it
         self.show(trackers, variables)
 
@@ -155,8 +156,9 @@ class TrackerView:
         return unknown
 
     def _hiding(self, payload: bytes) -> bytes:
-        """The OK or EOF packet without the hidden status flags."""
+        """The OK or EOF packet with the client's own status in place of the hidden flags."""
         is_eof = payload[0] == 0xFE and len(payload) == 5
         place = 3 if is_eof else head(payload).place
         status = (payload[place] | payload[place + 1] << 8) & ~self.hidden
+        status |= self.shown
         return payload[:place] + status.to_bytes(2, "little") + payload[place + 2 :]

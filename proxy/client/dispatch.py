@@ -386,10 +386,7 @@ class Dispatch:
             replica.query_attributes,
             asks=decision.reason is Reason.DIAGNOSTIC,
         )
-        if batch:
-            # The client is not told that its transaction, which may write, is READ ONLY here.
-            reads = mirror.transaction_reads
-            replica.hide_read_only(hide=reads is not None and reads.may_write)
+        self._servers.show_status(replica)
         if decision.reason is Reason.DIAGNOSTIC:
             by = self._imitation(replica, command, diagnostics.asked_by(command), batch)
             batch += command_batch.imitated(by, replica.query_attributes)
@@ -437,6 +434,7 @@ class Dispatch:
         self._current.outcome.decided(decision)
         self._current.answer.stage = HOLDING
         self._servers.activate(holder)
+        self._servers.show_status(holder)
         self.send(holder)
         return None
 

@@ -8,9 +8,9 @@ has one.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from protocol.constants import Capability
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY, Capability
 from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.client import session_setup
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
+_OF_TRANSACTIONS: Final = IN_TRANS | IN_TRANS_READONLY | AUTOCOMMIT
+"""Flags of the server status that tell of the session's transaction."""
 
 
 class Conductor(Owner, Holder, Protocol):
@@ -398,7 +400,23 @@ class Servers:
         batch = session_setup.end_transaction(replica.mirror, replica.query_attributes)
         if batch and not replica.lost:
             replica.send(batch)
-        replica.hide_read_only(hide=False)
+        replica.show_status(0)
+
+    def show_status(self, replica: ServerConnection) -> None:
+        """Let what a replica answers tell the status that the session has on the primary.
+
+        Outside the session's transaction a replica has autocommit on; and a transaction there that
+        has ended for the client may linger.
+        """
+        transaction, reads = self._state.transaction, replica.mirror.transaction_reads
+        status = transaction.status & _OF_TRANSACTIONS
+        if reads is None and status == AUTOCOMMIT:
+            replica.show_status(0)
+        elif reads is not None and reads is transaction.reads:
+            # The client is not told that its transaction, which may write, is READ ONLY here.
+            replica.show_status(IN_TRANS_READONLY if reads.may_write else 0)
+        else:
+            replica.show_status(_OF_TRANSACTIONS, status)
 
     def reset_replicas(self) -> None:
         """The session was reset; each connection follows before its next statement."""

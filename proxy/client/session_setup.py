@@ -14,6 +14,7 @@ from proxy.server.exchange import (
     AUDIT,
     CONFIRM,
     DEFAULTS,
+    END,
     IMITATE_SETTING,
     PREPARE,
     ROLLBACK,
@@ -274,7 +275,7 @@ def end_transaction(mirror: Mirror, query_attributes: bool) -> Batch:
     if reads is None:
         return ()
     end = END_TRANSACTION if reads.autocommit else END_BY_AUTOCOMMIT
-    return ((PREPARE, statement_packet(end, query_attributes)),)
+    return ((END, statement_packet(end, query_attributes)),)
 
 
 def rights(mirror: Mirror, state: Session, refreshed: bool, query_attributes: bool) -> Batch:

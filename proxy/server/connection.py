@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from protocol.constants import IN_TRANS_READONLY, Capability
+from protocol.constants import Capability
 from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS, ResponseStream
@@ -294,14 +294,15 @@ class ServerConnection:
         if self._transport is not None:
             self._transport.write(data)
 
-    def hide_read_only(self, *, hide: bool) -> None:
-        """Hide from the client, or show, that the transaction open here is READ ONLY."""
-        if self.stream.tells_status is hide:
+    def show_status(self, hidden: int, shown: int = 0) -> None:
+        """Show the client these flags of the server status in place of the hidden ones."""
+        stream = self.stream
+        if not hidden and not stream.tells_status:
             return
-        self.stream.tells_status = hide
+        stream.tells_status = hidden != 0
         if self.view is None:
             self.view = TrackerView(self.capabilities, ALL_TRACKERS)
-        self.view.hidden = IN_TRANS_READONLY if hide else 0
+        self.view.hidden, self.view.shown = hidden, shown
 
     def pause_reading(self) -> None:
         """The client takes no more for now."""

@@ -92,6 +92,8 @@ FORWARD_ROW: Final = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
 FORWARD_CURSOR: Final = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
 """An execution whose rows are to be fetched by later commands."""
 PREPARE: Final = Exchange(Purpose.PREPARE, SIMPLE)
+END: Final = Exchange(Purpose.PREPARE, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
+"""Ends a transaction: a COMMIT, or SET autocommit=1. FOUND_ROWS() stays."""
 WAIT: Final = Exchange(Purpose.WAIT, RESULTS)
 PROBE: Final = Exchange(Purpose.PROBE, RESULTS)
 SHARED_PROBE: Final = Exchange(Purpose.SHARED_PROBE, RESULTS)

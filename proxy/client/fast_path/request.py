@@ -153,9 +153,9 @@ class FastRequests(FastPath):
             if replica is None or not replica.is_free:
                 return False
         required = self._cached_decision.scope.own
-        waits = decision.proof is _WAITED
-        if waits and replica.stream.tells_status:
+        if replica.stream.tells_status:
             return False  # it is told again that it need not
+        waits = decision.proof is _WAITED
         audits = self._audits
         if audits.on and self._cached_decision.relies:
             credit = audits.credit + audits.share
