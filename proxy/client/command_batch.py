@@ -34,6 +34,7 @@ from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
 from routing.session.diagnostics_area import CLEARING_SQL, NO_ROW_COUNT_SQL, rows_sql
 from routing.session.prepared import READING
+from routing.session.session import depends_on_server
 from routing.sql.statement import StatementClass, may_read_tables
 
 if TYPE_CHECKING:
@@ -199,6 +200,15 @@ def prepare_before(
         if prepared.is_read_alike(state):
             batch += prepare_on(mirror, prepared, schema)
     return batch
+
+
+def sets_unnamed_roles(command: Command) -> bool:
+    """Whether it is a SET ROLE after which only the server knows which roles are active."""
+    statement = command.statement
+    return statement is not None and any(
+        one.name == "role" and one.value is not None and depends_on_server(one.value)
+        for one in statement.assignments
+    )
 
 
 def older_than_seen(command: Command, state: Session, topology: Topology, now: float) -> bool:

@@ -243,6 +243,8 @@ class Dispatch:
         behind = self._missing_trackers.along(command, outcome) if primary.silent else ()
         if command.code is Code.COM_RESET_CONNECTION:
             behind += session_setup.ask_defaults(attributes)
+        if command_batch.sets_unnamed_roles(command) and not state.is_recorded:
+            behind += session_setup.ask_roles(attributes)
         if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(
             exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
         ):

@@ -147,6 +147,8 @@ class ProxyQueryAnswers:
             return self._defaults(connection, active=active)
         elif purpose is Purpose.FOUND_ROWS:
             self._found_rows(connection)
+        elif purpose is Purpose.ROLES:
+            self._roles(connection)
         elif purpose is Purpose.VIEWS:
             self._views.answered(connection, connection.stream)
         elif connection.stream.error is not None:
@@ -166,6 +168,14 @@ class ProxyQueryAnswers:
         step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
         self._servers.give_up(connection)
         return step
+
+    def _roles(self, primary: ServerConnection) -> None:
+        """The primary was asked which roles are active."""
+        self._told_of_failure(primary)
+        row = primary.stream.row
+        values = [] if row is None or primary.stream.error is not None else parse_text_row(row)
+        if len(values) == 1 and values[0] is not None:
+            self._state.has_roles(values[0].decode("utf-8", "surrogateescape"))
 
     def _found_rows(self, connection: ServerConnection) -> None:
         """A server was asked for FOUND_ROWS()."""

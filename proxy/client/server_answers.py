@@ -214,7 +214,7 @@ class ServerAnswers:
         if meaning == "forbidden" and command.statement is not None:
             self._topology.refusals.add(command.statement.digest, self._now())
         if meaning == "denied":
-            connection.mirror.look_up_again()
+            connection.mirror.look_up_again(self._state)
         return self._events.refused(connection, Reason.REPLICA_REFUSED)
 
     def cannot_prepare(self, connection: ServerConnection, error: bytes) -> None:

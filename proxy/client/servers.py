@@ -172,6 +172,7 @@ class Servers:
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             state.pins.take(PinReason.VARIABLE, "init_connect")
+        state.began_with_roles(identity.roles)
         state.chose_schema(connection.mirror.schema)
         if old is not None:
             self.drop(old)
@@ -351,8 +352,8 @@ class Servers:
         mirror = connection.mirror
         mirror.defaults = opened.identity.defaults
         mirror.begin(self._state)
-        mirror.has_roles = opened.identity.has_roles
-        mirror.look_up_again()  # the login may have found less than a read must see
+        mirror.login_roles = opened.identity.roles
+        mirror.look_up_again(self._state)  # the login may have found less than a read must see
         self.put(connection)
         return connection
 

@@ -17,6 +17,7 @@ from proxy.server.exchange import (
     END,
     IMITATE_SETTING,
     PREPARE,
+    ROLES,
     ROLLBACK,
     SNAPSHOT,
     SNAPSHOT_AFTER,
@@ -48,6 +49,7 @@ _BEGUN_SQL: Final = (
     b"SELECT CONVERT(@@SESSION.transaction_isolation USING binary)"
     b",CONVERT(@@SESSION.autocommit USING binary)," + COLUMN + b" LIMIT 1"
 )
+_ROLES_SQL: Final = b"SELECT CAST(CURRENT_ROLE() AS BINARY) LIMIT 1"
 _PLAIN: Final = com_query(b"", False)
 _ATTRIBUTES: Final = com_query(b"", True)
 _PLAIN_TEXT: Final = _PLAIN.decode("ascii")
@@ -124,6 +126,11 @@ def _reset(mirror: Mirror, state: Session, settings: bytes, query_attributes: bo
 def ask_defaults(query_attributes: bool) -> Batch:
     """What the primary's session begins with, behind a COM_RESET_CONNECTION."""
     return ((DEFAULTS, statement_packet(_BEGUN_SQL, query_attributes)),)
+
+
+def ask_roles(query_attributes: bool) -> Batch:
+    """Which roles are active on the primary, behind a SET ROLE that does not name them."""
+    return ((ROLES, statement_packet(_ROLES_SQL, query_attributes)),)
 
 
 def assign_user_variables(
@@ -308,8 +315,8 @@ def _choose_role(mirror: Mirror, state: Session, query_attributes: bool) -> Batc
     if mirror.role_version == state.role_version:
         return ()
     mirror.role_version = state.role_version
-    # Nobody has one: it is told that, to look up the rights of the account itself again.
-    return _set_role(mirror, "NONE" if state.role is None else state.role, query_attributes)
+    # Also where nobody has one: to look up the rights of the account itself again.
+    return _set_role(mirror, state.active_roles, query_attributes)
 
 
 def _set_role(mirror: Mirror, role: str, query_attributes: bool) -> Batch:

@@ -459,8 +459,10 @@ class ServerConnection:
                 if self.lost:
                     return
                 if self._queue:
-                    self._current = self._queue.popleft()
+                    self._current = current = self._queue.popleft()
                     self._begun = False
+                    if current.disturbs:
+                        self.area.disturb(current.disturbs)  # what the answer before it has left
                 else:
                     self._current = None
                     if end == size:

@@ -41,6 +41,8 @@ class Purpose(Enum):
     DEFAULTS = "defaults"
     """Asks what a session begins with (`proxy.server.verified_login`,
     `routing.session.defaults`)."""
+    ROLES = "roles"
+    """Asks the primary which roles are active."""
     SAVE_STATE = "farewell"
     """Asks for what a session that gives its connection back carries
     (`proxy.client.connection_lease`)."""
@@ -113,6 +115,7 @@ VIEWS: Final = Exchange(Purpose.VIEWS, RESULTS)
 STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED, disturbs=CONDITIONS)
 RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
 DEFAULTS: Final = Exchange(Purpose.DEFAULTS, RESULTS)
+ROLES: Final = Exchange(Purpose.ROLES, RESULTS)
 SNAPSHOT_BEFORE: Final = Exchange(Purpose.SNAPSHOT_BEFORE, RESULTS)
 SNAPSHOT: Final = Exchange(Purpose.SNAPSHOT, SIMPLE)
 SNAPSHOT_AFTER: Final = Exchange(Purpose.SNAPSHOT_AFTER, RESULTS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from routing.session.session import NO_ROLE
+
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from routing.session.defaults import Defaults
@@ -25,7 +27,7 @@ class Identity:
         autocommit: likewise; the status flags do not tell of a server's default (they say on).
         character_set: its character_set_client.
         max_allowed_packet: likewise; the server refuses packets of this many bytes or more.
-        has_roles: roles are active in it.
+        roles: those that are active in it, in the form for SET ROLE.
         read_only: `@@GLOBAL.read_only`.
         counted: the account may have so many connections at a time; 0 is any number.
         init_connect: statements that run at the begin of each connection.
@@ -43,7 +45,7 @@ class Identity:
     autocommit: bool
     character_set: str
     max_allowed_packet: int
-    has_roles: bool
+    roles: str
     read_only: bool
     counted: int
     init_connect: str
@@ -61,6 +63,11 @@ class Identity:
         docs/mysql-behaviour.md, *COM_CHANGE_USER*).
         """
         return not (self.init_connect or self.cascade_triggers)
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether roles are active in it."""
+        return self.roles != NO_ROLE
 
     @property
     def keepable(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from routing.session.defaults import UNKNOWN, differences
+from routing.session.session import NO_ROLE
 
 if TYPE_CHECKING:
     from routing.session.prepared import PreparedHandle
@@ -20,8 +21,9 @@ class Mirror:
         schema_version: the version of the session's schema that it was told.
         role: the SET ROLE that it was sent; None if none.
         role_version: the version of the session's role that it has; -1 if it is to be told again.
-        has_roles: roles are active from its login on. A server then looks up global rights for each
-        statement; otherwise it keeps those of the login, or of the last SET ROLE.
+        login_roles: those that are active from its login on. With any, a server looks up global
+            rights for each statement; otherwise it keeps those of the login, or of the last SET
+            ROLE.
         user_variables: those that it was given, as literals.
         variables_version: the version of the session's variables that it has; -1 if it is to be
             told what the session began with, too.
@@ -40,7 +42,7 @@ class Mirror:
         self.schema_version = -1
         self.role: str | None = None
         self.role_version = 0
-        self.has_roles = False
+        self.login_roles = NO_ROLE
         self.user_variables: dict[str, str] = {}
         self.variables_version = 0
         self.needs_reset = False
@@ -81,8 +83,9 @@ class Mirror:
         self.transaction_reads = None
         self.user_variables.clear()
 
-    def look_up_again(self) -> None:
+    def look_up_again(self, state: Session) -> None:
         """Role and schema are to be set again, so that the server looks up the session's rights."""
         self.schema_version = -1
-        if self.role is not None or not self.has_roles:
+        roles = self.login_roles
+        if self.role is not None or roles == NO_ROLE or roles != state.login_roles:
             self.role_version = -1

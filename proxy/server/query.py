@@ -34,7 +34,7 @@ _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
     b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect,"
-    b"%b,CURRENT_ROLE(),%b,%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed LIMIT 1"
+    b"%b,CAST(CURRENT_ROLE() AS BINARY),%b,%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed LIMIT 1"
 )
 """A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither. The
 LIMIT is for servers whose sessions begin with a sql_select_limit."""
@@ -203,7 +203,7 @@ async def identify(
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),
         max_allowed_packet=int(largest),
-        has_roles=roles != b"NONE",
+        roles=(roles or b"").decode("utf-8", "surrogateescape"),
         read_only=read_only != b"0",
         counted=int(counted),
         init_connect=(init or b"").decode("utf-8", "surrogateescape"),

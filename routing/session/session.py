@@ -28,6 +28,9 @@ from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement
 from routing.transaction.transaction import Transaction
 
+NO_ROLE: Final = "NONE"
+"""What CURRENT_ROLE() says where no role is active."""
+
 _ORDERED: Final = frozenset(
     {
         *("names", "character set", "character_set_client", "character_set_connection"),
@@ -36,6 +39,19 @@ _ORDERED: Final = frozenset(
     }
 )
 """What one of these sets, another may set, too."""
+
+
+def depends_on_server(role: str) -> bool:
+    """Whether the text behind SET ROLE says less than which roles are active then."""
+    return role.upper().startswith(("ALL", "DEFAULT"))
+
+
+def _nameable(roles: str) -> str:
+    """Roles that can be named to a server in any character set.
+
+    Of others none is chosen. What a replica denies then runs on the primary.
+    """
+    return roles if roles.isascii() else NO_ROLE
 
 
 class Session:
@@ -55,7 +71,10 @@ class Session:
         in_server_schema: unqualified names may be a server's own tables (`SERVER_SCHEMAS`).
         schema_version: changes whenever a schema is chosen, be it the same: a server then looks up
             again what the session may do in it.
+        login_roles: those that were active from the login at the primary on, in the form for SET
+            ROLE.
         role: what the client's last SET ROLE says; None if it gave none.
+        active_roles: what gives a replica the roles that are active on the primary, for SET ROLE.
         role_version: changes with each SET ROLE, which renews all that the session may do.
         schema_role, schema_role_version: those under which the schema was chosen.
         user_variables: what is known of them.
@@ -94,7 +113,9 @@ class Session:
         self.schema = ""
         self.in_server_schema = False
         self.schema_version = 0
+        self.login_roles = NO_ROLE
         self.role: str | None = None
+        self.active_roles = NO_ROLE
         self.role_version = 0
         self.schema_role: str | None = None
         self.schema_role_version = 0
@@ -248,13 +269,29 @@ class Session:
         self.schema = name
         self.in_server_schema = name.lower() in SERVER_SCHEMAS  # a login may name it in any case
         self.schema_version += 1
-        self.schema_role = self.role
+        self.schema_role = None if self.role is None else self.active_roles
         self.schema_role_version = self.role_version
 
     def took_role(self, role: str) -> None:
-        """A SET ROLE succeeded; `role` is the text behind it."""
+        """A SET ROLE succeeded; `role` is the text behind it.
+
+        Servers may give an account other roles (mandatory_roles, default roles). So ALL and DEFAULT
+        are known when the primary has told which these are (`has_roles`); no role until then.
+        """
         self.role = role
+        self.active_roles = NO_ROLE if depends_on_server(role) else role
         self.role_version += 1
+
+    def began_with_roles(self, roles: str) -> None:
+        """A login at the primary made these roles active, as CURRENT_ROLE() says."""
+        self.login_roles = roles
+        self.active_roles = _nameable(roles)
+
+    def has_roles(self, roles: str) -> None:
+        """The primary says which roles are active after a SET ROLE, by CURRENT_ROLE()."""
+        if self.active_roles != _nameable(roles):
+            self.active_roles = _nameable(roles)
+            self.role_version += 1
 
     @property
     def told(self) -> Told:

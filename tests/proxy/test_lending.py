@@ -23,7 +23,7 @@ IDENTITY = Identity(
     autocommit=True,
     character_set="utf8mb4",
     max_allowed_packet=1 << 20,
-    has_roles=False,
+    roles="NONE",
     read_only=False,
     counted=0,
     init_connect="",
@@ -196,6 +196,6 @@ def test_what_is_told_with_the_first_statement() -> None:
     assert attributes.told(own) == told
     packets = preface(Role.PRIMARY, known(), own, False)
     assert [packet[5:] for packet in packets] == [told, b"SET ROLE NONE"]
-    roles = replace(known(), identity=replace(IDENTITY, has_roles=True))
+    roles = replace(known(), identity=replace(IDENTITY, roles="`r`@`%`"))
     assert len(preface(Role.PRIMARY, roles, own, False)) == 1
     assert len(preface(Role.REPLICA, known(), own, False)) == 1

@@ -356,3 +356,21 @@ def test_sessions_that_rest(cluster: Cluster, proxy: StartProxy) -> None:
                 resting.append(("rest", lambda _: time.sleep(0.2) or []))
         found = differences(cluster, running.address, resting)
         assert not found, f"seed {seed}: {found}"
+
+
+@pytest.mark.parametrize("role", ["ALL", "DEFAULT", "ALL EXCEPT nobody", "nobody"])
+@pytest.mark.parametrize("deprecate_eof", [True, False])
+def test_the_question_which_roles_are_active_does_not_count(
+    cluster: Cluster, running: RunningProxy, role: str, deprecate_eof: bool
+) -> None:
+    asks = ("SELECT FOUND_ROWS()", "SELECT ROW_COUNT()", "SHOW WARNINGS", "SHOW COUNT(*) WARNINGS")
+    before = (
+        "SELECT a FROM rows3",
+        "SELECT a FROM rows3 LIMIT 2",
+        "SELECT 1/0",
+        "UPDATE rows3 SET b = b",
+    )
+    for first in before:
+        for ask in asks:
+            steps = [text(sql) for sql in (first, f"SET ROLE {role}", ask, "SHOW WARNINGS")]
+            assert not differences(cluster, running.address, steps, deprecate_eof)

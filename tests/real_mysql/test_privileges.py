@@ -265,3 +265,61 @@ def test_a_right_that_a_late_replica_does_not_give_yet(
         for _ in range(2):
             assert run(through, "SELECT a FROM t") == [(1,)]
             assert role_of_answer(through) == "replica"
+
+
+LOGIN_ROLES = {
+    "all at the login": "SET GLOBAL activate_all_roles_on_login = ON",
+    "mandatory": "SET GLOBAL activate_all_roles_on_login = ON, GLOBAL mandatory_roles = 'second'",
+    "default": f"SET DEFAULT ROLE part TO {USER}",
+    "none": "DO 0",
+}
+
+
+LOGIN_RENEWING = (
+    *("DO 0", "USE here", "RESET", "SET ROLE part, `a``b'c`", "SET ROLE NONE"),
+    *("SET ROLE DEFAULT", "SET ROLE ALL", "SET ROLE ALL EXCEPT part"),
+)
+
+
+@pytest.mark.parametrize("where", LOGIN_ROLES)
+@pytest.mark.parametrize("side", ["primary", "replica"])
+def test_roles_that_one_server_alone_activates_at_the_login(
+    cluster: Cluster,
+    running: RunningProxy,
+    rights: Callable[[str], None],
+    where: str,
+    side: str,
+) -> None:
+    """Those of the primary count: nothing is read that it would deny, and nothing denied."""
+    rights("CREATE ROLE second, `a``b'c`")
+    rights(f"GRANT `a``b'c` TO {USER}")
+    rights("GRANT SELECT ON here.* TO part")
+    rights("GRANT SELECT ON there.* TO second")
+    servers = [cluster.primary] if side == "primary" else cluster.replicas
+    try:
+        for server in servers:
+            with server.admin() as admin:
+                run(admin, "SET SESSION sql_log_bin = 0, GLOBAL super_read_only = 0")
+                run(admin, LOGIN_ROLES[where])
+        with connect(cluster.primary.address) as direct, connect(running.address) as through:
+            for renewing in LOGIN_RENEWING:
+                for session in (direct, through):
+                    if renewing == "RESET":
+                        reset(session)
+                    else:
+                        run(session, renewing)
+                for sql in READS:
+                    assert may(through, sql) == may(direct, sql), (renewing, sql)
+                    if may(through, sql) and (where, side) != ("mandatory", "primary"):
+                        assert role_of_answer(through) == "replica", (renewing, sql)
+    finally:
+        for server in servers:
+            with server.admin() as admin:
+                run(admin, "SET SESSION sql_log_bin = 0")
+                run(admin, f"SET DEFAULT ROLE NONE TO {USER}")
+                run(
+                    admin,
+                    "SET GLOBAL activate_all_roles_on_login = OFF, GLOBAL mandatory_roles = ''",
+                )
+        cluster.heal()
+        rights("DROP ROLE second, `a``b'c`")

@@ -11,7 +11,7 @@ from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.servers.topology import Role, Server
 from routing.session.diagnostics_area import NOT_KNOWN, ConnectionArea
-from routing.session.session import Session
+from routing.session.session import NO_ROLE, Session
 from routing.session.trackers import Trackers
 from routing.sql.diagnostics import PARTS
 from routing.sql.lexer import MODE_ANSI_QUOTES
@@ -166,6 +166,25 @@ def test_a_reset_keeps_the_role_and_another_login_does_not(session: Session) -> 
     assert (session.role, session.role_version) == ("reader", 1)
     session.logged_in("another")
     assert (session.user, session.role, session.role_version) == ("another", None, 0)
+
+
+def test_roles_that_only_the_primary_knows_are_none_until_it_names_them(
+    session: Session,
+) -> None:
+    """So that no replica lets a session read by a role that the primary has not given it."""
+    session.began_with_roles("`a`@`%`")
+    assert session.active_roles == "`a`@`%`"
+    for role in ("ALL", "all EXCEPT `b`", "DEFAULT"):
+        session.took_role(role)
+        assert session.active_roles == NO_ROLE
+        version = session.role_version
+        session.has_roles("`b`@`%`,`c`@`%`")
+        assert session.active_roles == "`b`@`%`,`c`@`%`"
+        assert session.role_version == version + 1
+    session.took_role("`b`")
+    assert session.active_roles == "`b`"
+    session.has_roles("`\u00e9`@`%`")
+    assert session.active_roles == NO_ROLE
 
 
 # COM_RESET_CONNECTION.
