@@ -320,6 +320,55 @@ def test_a_read_on_a_replica_has_what_a_session_on_the_primary_begins_with(
     client.close()
 
 
+@pytest.mark.parametrize("changed", ["primary", "replica", "both"])
+@pytest.mark.parametrize("lending", ["login", "kept", "lent", "shared"])
+def test_a_new_session_begins_with_values_that_changed_while_its_connections_were_kept(
+    cluster: Cluster,
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    replica: RealServer,
+    changed: str,
+    lending: str,
+) -> None:
+    """Wherever it reads, as its own session on the primary; a lent login may be as old as that."""
+    running = proxy(
+        replicas=replica.address,
+        kept_connections="0" if lending == "login" else None,
+        kept_connection_age=LONG,
+        login_age=LONG if lending in ("lent", "shared") else "0",
+        connection_sharing="on" if lending == "shared" else None,
+        connection_sharing_delay="50ms" if lending == "shared" else None,
+        server_tls="disabled",
+    )
+    for _ in range(ALIKE):
+        with client_of(running) as client:
+            on_replica(client)
+            client.quit()
+        if lending != "login":
+            eventually(lambda: kept(running, replica) > 0 and kept(running, cluster.primary) > 0)
+    open_meanwhile = client_of(running)
+    on_replica(open_meanwhile)
+    for server in (cluster.primary, replica):
+        if changed in ("both", "primary" if server is cluster.primary else "replica"):
+            begin_with(server, OTHER)
+    open_meanwhile.quit()
+    for _ in range(3):
+        with client_of(running) as client:
+            on_replica(client)
+            zone = client.value("SELECT @@time_zone")
+            hour = client.value("SELECT FROM_UNIXTIME(COUNT(*) - 5) FROM numbers")
+            assert served(client) == "replica"
+            assert (zone, hour) in (
+                (b"SYSTEM", b"1970-01-01 00:00:00"),
+                (b"+02:00", b"1970-01-01 02:00:00"),
+            )
+            if changed == "replica" or lending in ("login", "kept"):
+                assert zone == (b"SYSTEM" if changed == "replica" else b"+02:00")
+            on_replica(client)
+            same(expected_of(cluster, client), of_replica(replica))
+            client.quit()
+
+
 @pytest.mark.parametrize("side", SIDES, indirect=True)
 def test_open_sessions_keep_what_they_began_with(
     cluster: Cluster,
