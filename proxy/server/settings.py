@@ -24,15 +24,25 @@ _CHARACTER: Final = 4
 """The longest character of a character set in which none is shorter, bytes."""
 ROOM: Final = 200
 """Bytes of the statement besides the names."""
+
+
+def _whole_characters(names: str) -> bytes:
+    """Names in a length that any character set can read; empty names are ignored."""
+    return (names + "," * (-len(names) % _CHARACTER)).encode("ascii")
+
+
 _REPLICA_SETTINGS: Final = (
     b"SET SESSION autocommit=1,transaction_read_only=1,transaction_isolation=_latin1'"
     + DEFAULT_ISOLATION.encode("ascii")
-    + b"'"
+    + b"',session_track_schema=1,session_track_state_change=0,session_track_transaction_info=OFF"
+    + b",session_track_system_variables=_binary'"
+    + _whole_characters(SHOWN_BY_DEFAULT)
+    + b"',session_track_gtids="
 )
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), even for accounts that may write there. If
 sessions on the primary begin with another isolation level, it is set as if the session had set
-it."""
+it. Trackers are MySQL's defaults: a client is not sent what a replica tracks by its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +82,7 @@ def primary_settings(
     text = followed(shown_variables)
     if wide and text == "*":
         text = followed("")
-    if text != "*":
-        text += "," * (-len(text) % _CHARACTER)  # empty names are ignored
-    names = text.encode("ascii")
+    names = b"*" if text == "*" else _whole_characters(text)
     if len(names) + ROOM > max_packet:
         names = b"*"
     settings = _TRACKER_SETTINGS % names
@@ -86,6 +94,4 @@ def replica_settings(tracking: str) -> bytes:
 
     `tracking` is a value of session_track_gtids; ALL_GTIDS is the only one of use there.
     """
-    if tracking == "ALL_GTIDS":
-        return _REPLICA_SETTINGS + b",session_track_gtids=ALL_GTIDS"
-    return _REPLICA_SETTINGS
+    return _REPLICA_SETTINGS + (b"ALL_GTIDS" if tracking == "ALL_GTIDS" else b"OFF")

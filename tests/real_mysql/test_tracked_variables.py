@@ -2,8 +2,11 @@
 
 from itertools import product
 
-from protocol.constants import Capability
+import pytest
+
+from protocol.constants import Capability, Command
 from protocol.response import OkPacket
+from protocol.response_stream import PREPARED
 from protocol.session_track import entries
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
@@ -90,3 +93,45 @@ def test_a_transaction_is_reported_as_a_server_reports_it(
             with RawClient(address, APP_USER, APP_PASSWORD, CAPABILITIES, "app") as client:
                 found.append([(sql, reported(client.query(sql))) for sql in session])
         assert found[0] == found[1], session
+
+
+DEFAULTS = {
+    "session_track_gtids": ["OWN_GTID", "ALL_GTIDS"],
+    "session_track_schema": ["OFF"],
+    "session_track_state_change": ["ON"],
+    "session_track_system_variables": ["'*'", "''"],
+    "session_track_transaction_info": ["STATE", "CHARACTERISTICS"],
+}
+READS = ["SELECT COUNT(*) FROM app.read_only", "SELECT id FROM app.read_only WHERE id > 5"]
+SESSION = [*READS, "DO 1", "BEGIN", *READS, "COMMIT", "SET time_zone = '+01:00'", *READS]
+
+
+@pytest.mark.parametrize("eof", [Capability.CLIENT_DEPRECATE_EOF, Capability(0)])
+@pytest.mark.parametrize("level", ["READ_OWN_WRITES", "MONOTONIC_READS"])
+def test_a_client_sees_nothing_of_what_replicas_track_by_default(
+    cluster: Cluster, proxy: StartProxy, eof: Capability, level: str
+) -> None:
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.read_only (id INT PRIMARY KEY)")
+    cluster.primary.query("REPLACE INTO app.read_only VALUES (1), (6)")
+    cluster.wait_caught_up()
+    capabilities = eof | Capability.CLIENT_SESSION_TRACK
+
+    def answers(address: str) -> list[tuple[str, list[Packet]]]:
+        with RawClient(address, APP_USER, APP_PASSWORD, capabilities, "app") as client:
+            found = [(sql, client.query(sql)) for sql in SESSION]
+            for sql in READS:
+                head = client.command(Command.COM_STMT_PREPARE, sql.encode(), PREPARED)[0][1]
+                body = head[1:5] + b"\0\1\0\0\0"
+                found += [(sql, client.command(Command.COM_STMT_EXECUTE, body))] * 2
+            return found
+
+    expected = answers(cluster.primary.address)
+    for name, values in DEFAULTS.items():
+        for value in values:
+            for replica in cluster.replicas:
+                replica.query(f"SET GLOBAL {name} = {value}")
+            running = proxy(consistency=level)
+            assert answers(running.address) == expected, (name, value)
+            for replica in cluster.replicas:
+                replica.query(f"SET GLOBAL {name} = DEFAULT")
+            running.stop()
