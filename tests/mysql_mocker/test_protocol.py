@@ -30,7 +30,7 @@ def test_sequence_ids_are_checked(client: RawClient) -> None:
         client.command(b"\x0e")
 
 
-@pytest.mark.parametrize("command", [0x00, 0x05, 0x07, 0x0A, 0x0C, 0x12, 0x1D, 0x55])
+@pytest.mark.parametrize("command", [0x00, 0x05, 0x07, 0x0A, 0x0C, 0x14, 0x1D, 0x55])
 def test_unknown_commands(client: RawClient, command: int) -> None:
     (reply,) = client.command(bytes((command, 1, 0)))
     assert reply.error.code == ERROR_UNKNOWN_COMMAND
