@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
-from protocol.errors import MalformedPacketError
+from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.gtid import GtidSet
 from protocol.gtid_owned import parse_owned
 from protocol.packet import frame
@@ -129,6 +129,16 @@ async def rows(
     return found
 
 
+def _lacks_variable(server: Server, error: ErrPacket) -> ServerRefusedError:
+    """The refusal of the question that each login asks, in words for whoever reads it."""
+    message = (
+        f"Tidegate: server {server.name} (MySQL {server.version}) lacks a variable that Tidegate"
+        f" asks each session for: {error.message}; this version of MySQL is not one that this"
+        " Tidegate knows: use a Tidegate that does, or another MySQL"
+    )
+    return ServerRefusedError(ErrPacket(error.code, error.sqlstate, message))
+
+
 async def identify(
     channel: PacketChannel,
     connection: ServerConnection,
@@ -160,7 +170,12 @@ async def identify(
         server.asks(asked_at)
     asked_us = utc_us()
     ask(channel, connection, _PRESENT if present else _WHOLE, *behind)
-    row = await answer(channel, connection)
+    try:
+        row = await answer(channel, connection)
+    except ServerRefusedError as error:
+        if error.error.code == ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE.code:
+            raise _lacks_variable(server, error.error) from error
+        raise
     answered_us = utc_us()
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")

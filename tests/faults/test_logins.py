@@ -8,6 +8,7 @@ import pytest
 
 from protocol.authentication import CACHING_SHA2, NATIVE
 from protocol.constants import Capability
+from protocol.errors import ServerErrorCode
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.packet import frame
 from protocol.response import ErrPacket
@@ -49,6 +50,21 @@ async def test_an_empty_password(tls: bool) -> None:
     async with stage() as on:
         client = await on.session(user="empty", password="", tls=tls)
         assert (await client.query("SELECT 1")).value == b"1"
+
+
+async def test_a_server_that_lacks_a_variable_is_named() -> None:
+    """No client, and no statement of its own, is to blame."""
+    unknown = err(ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE, "Unknown system variable 'lc_time'")
+    async with (
+        peer(says(GREETING, frame(OK, 2), unknown, then_waits=True)) as newer,
+        before(newer.address) as on,
+    ):
+        client = await on.connect()
+        error = ErrPacket.parse(await client.log_in())
+        assert (error.code, error.sqlstate) == (1193, "HY000")
+        for part in (f"server {newer.address} (MySQL 9.7.4)", "variable 'lc_time'", "Tidegate"):
+            assert part in error.message
+        assert await client.rest() == b""
 
 
 # A primary that cannot be used.
