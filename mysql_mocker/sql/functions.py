@@ -219,7 +219,7 @@ _PLAIN: Final[dict[str, tuple[int, _Function]]] = {
     "regexp_replace": (3, _regexp_replace),
     "mysql_xor": (2, _xor),
     "mysql_date_add": (3, _date_add),
-    "convert_tz": (3, _convert_tz),
+    "mysql_convert_tz": (3, _convert_tz),
     "uuid_to_bin": (1, _uuid_to_bin),
     "bin_to_uuid": (1, _bin_to_uuid),
 }  # fmt: skip

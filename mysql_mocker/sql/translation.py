@@ -100,7 +100,9 @@ _RENAMED: dict[type[exp.Expr], str] = {
     exp.Uuid: "mysql_uuid",
     exp.SHA: "sha1",
     exp.Trunc: "mysql_truncate",
+    exp.ConvertTimezone: "mysql_convert_tz",
 }
+_OPERANDS = ("this", "expression", "decimals", "timestamp", "source_tz", "target_tz")
 _SHIFTS: dict[type[exp.Expr], int] = {exp.DateAdd: 1, exp.DateSub: -1, exp.Add: 1, exp.Sub: -1}
 
 
@@ -156,7 +158,9 @@ def function(node: exp.Expr) -> exp.Expr:
     new_name = _RENAMED.get(type(node))
     if new_name is not None:
         operands = [
-            node.args[key] for key in ("this", "expression", "decimals") if node.args.get(key)
+            node.args[key].transform(function, copy=False)
+            for key in _OPERANDS
+            if node.args.get(key)
         ]
         return exp.Anonymous(this=new_name, expressions=operands)
     return _shift(node) or node
