@@ -169,13 +169,12 @@ class CommandEffects:
         """The session was reset, and the primary has told (`ask_defaults`) what it begins with."""
         state = self._state
         row = [] if stream.error is not None or stream.row is None else parse_text_row(stream.row)
-        if len(row) == 3:
-            isolation, autocommit, values = ((value or b"").decode() for value in row)
-            defaults = defaults_of(values.encode())
-            state.connected(
-                *(defaults.sql_mode, autocommit != "0", defaults.character_set),
-                *(isolation, defaults),
+        if len(row) == 5:
+            isolation, autocommit, sql_mode, character_set, values = (
+                (value or b"").decode("ascii", "replace") for value in row
             )
+            defaults = defaults_of(values.encode())
+            state.connected(sql_mode, autocommit != "0", character_set, isolation, defaults)
         else:
             state.pins.take(PinReason.VARIABLE, "session defaults")
         self._servers.reset_replicas()

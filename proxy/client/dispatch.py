@@ -242,7 +242,7 @@ class Dispatch:
             batch += ((PROBE, session_setup.statement_packet(PROBE_SQL, attributes)),)
         behind = self._missing_trackers.along(command, outcome) if primary.silent else ()
         if command.code is Code.COM_RESET_CONNECTION:
-            behind += session_setup.ask_defaults(attributes)
+            behind += session_setup.ask_defaults(state, attributes)
         if command_batch.sets_unnamed_roles(command) and not state.is_recorded:
             behind += session_setup.ask_roles(attributes)
         if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(

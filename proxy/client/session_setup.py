@@ -26,6 +26,7 @@ from proxy.server.exchange import (
     WAIT_FOR_OWNED,
 )
 from proxy.server.gtid_question import PROBE_SQL
+from routing.session.defaults import ASK as ASK_DEFAULTS
 from routing.session.defaults import COLUMN, SETS, differences, in_one_set
 from routing.session.variables import FLAGS, SWITCH, exact
 from routing.transaction.replica_snapshot import ReplicaSnapshot
@@ -44,10 +45,10 @@ _SETTLE_SQL: Final = (
     b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
     b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
 )
-_DEFAULTS_SQL: Final = b"SELECT " + COLUMN + b" LIMIT 1"
 _BEGUN_SQL: Final = (
     b"SELECT CONVERT(@@SESSION.transaction_isolation USING binary)"
-    b",CONVERT(@@SESSION.autocommit USING binary)," + COLUMN + b" LIMIT 1"
+    b",CONVERT(@@SESSION.autocommit USING binary),CONVERT(@@SESSION.sql_mode USING binary)"
+    b",CONVERT(@@SESSION.character_set_client USING binary),%b LIMIT 1"
 )
 _ROLES_SQL: Final = b"SELECT CAST(CURRENT_ROLE() AS BINARY) LIMIT 1"
 _PLAIN: Final = com_query(b"", False)
@@ -117,15 +118,16 @@ def _reset(mirror: Mirror, state: Session, settings: bytes, query_attributes: bo
         sets = [state.defaults.values[name] for name in SETS]
         settings += b"," + in_one_set(*sets)
         mirror.defaults = mirror.defaults.in_sets_of(state.defaults)
-        question = ((DEFAULTS, statement_packet(_DEFAULTS_SQL, query_attributes)),)
+        question = ((DEFAULTS, statement_packet(ASK_DEFAULTS, query_attributes)),)
     mirror.begin(state)
     again = statement_packet(settings, query_attributes)
     return ((PREPARE, RESET_CONNECTION), (PREPARE, again), *question)
 
 
-def ask_defaults(query_attributes: bool) -> Batch:
+def ask_defaults(state: Session, query_attributes: bool) -> Batch:
     """What the primary's session begins with, behind a COM_RESET_CONNECTION."""
-    return ((DEFAULTS, statement_packet(_BEGUN_SQL, query_attributes)),)
+    question = _BEGUN_SQL % (COLUMN if state.defaults.values else b"''")
+    return ((DEFAULTS, statement_packet(question, query_attributes)),)
 
 
 def ask_roles(query_attributes: bool) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import IN_TRANS
@@ -15,6 +15,9 @@ from proxy.server.query import answer, ask, identify, query
 from proxy.server.settings import ROOM, Settings, primary_settings
 from proxy.server.verified_login import judged, question
 from routing.servers.topology import Role
+from routing.session.defaults import ASK as ASK_DEFAULTS
+from routing.session.defaults import ROOM as ROOM_FOR_DEFAULTS
+from routing.session.defaults import defaults_of
 
 if TYPE_CHECKING:
     from protocol.response import ErrPacket
@@ -146,6 +149,7 @@ async def settle(
     requires = settings.role is Role.PRIMARY and channel.secure
     behind = _behind(connection, channel, settings, longest) if longest else []
     awaited = len(behind)
+    was_short = server.takes_short
     try:
         identity = await identify(channel, connection, server, *behind, present=present)
         connection.max_packet = server.max_packet = identity.max_allowed_packet
@@ -154,8 +158,12 @@ async def settle(
             raise PacketLimitLoweredError("its max_allowed_packet was lowered meanwhile")
         if not behind:
             behind = _behind(connection, channel, settings, connection.max_packet)
-            ask(channel, connection, *behind)
+            asks = was_short and connection.max_packet >= ROOM_FOR_DEFAULTS
+            ask(channel, connection, *([ASK_DEFAULTS] if asks else []), *behind)
             awaited = len(behind)
+            if asks:
+                values = await answer(channel, connection)
+                identity = replace(identity, defaults=defaults_of((values or [b""])[0] or b""))
         awaited -= 1
         await answer(channel, connection)
         if settings.login is not None:

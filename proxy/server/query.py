@@ -16,11 +16,11 @@ from protocol.response_stream import RESULTS
 from protocol.resultset import ColumnDefinition41, parse_text_row
 from proxy.channel import ChannelClosedError
 from proxy.server.commit_order import KEEPS_ORDER
-from proxy.server.errors import ServerRefusedError
+from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
 from proxy.server.identity import CASCADES, Identity
 from proxy.wall_clock import utc_us
 from routing.servers.topology import Role
-from routing.session.defaults import COLUMN, defaults_of
+from routing.session.defaults import COLUMN, ROOM, defaults_of
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
@@ -41,6 +41,8 @@ LIMIT is for servers whose sessions begin with a sql_select_limit."""
 _WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, COLUMN)
 _PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0", COLUMN)
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
+_SHORT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, b"''")
+"""Where the server may not take a longer one (`Server.takes_short`)."""
 _IDENTITY_COLUMNS: Final = 17
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
@@ -159,6 +161,7 @@ async def identify(
             when it was opened.
 
     Raises:
+        PacketLimitLoweredError: it does not take the question; the next one will be short.
         ServerRefusedError, ProtocolError: as `query`.
         ChannelClosedError: as `query`; or the server is another incarnation by now.
     """
@@ -169,10 +172,17 @@ async def identify(
     if confirms:
         server.asks(asked_at)
     asked_us = utc_us()
-    ask(channel, connection, _PRESENT if present else _WHOLE, *behind)
+    question = _SHORT if server.takes_short else _PRESENT if present else _WHOLE
+    ask(channel, connection, question, *behind)
     try:
         row = await answer(channel, connection)
+    except ChannelClosedError:
+        server.takes_short = True  # perhaps: the close may have come before the error
+        raise
     except ServerRefusedError as error:
+        if error.error.code == ServerErrorCode.ER_NET_PACKET_TOO_LARGE.code:
+            server.takes_short, server.max_packet = True, 0
+            raise PacketLimitLoweredError("its max_allowed_packet is small") from error
         if error.error.code == ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE.code:
             raise _lacks_variable(server, error.error) from error
         raise
@@ -192,6 +202,7 @@ async def identify(
         raise MalformedPacketError("the server's max_user_connections is no number")
     if present and server.epoch != epoch:
         raise ChannelClosedError("the server has begun anew meanwhile")
+    server.takes_short = int(largest) < ROOM
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
     server.keeps_order(ordered == b"1", asked_at, time.monotonic())
@@ -199,7 +210,7 @@ async def identify(
     late = server.role is Role.REPLICA and server.epoch != epoch
     grew = not executed <= server.applied
     started = server.started
-    if not present:
+    if question is not _PRESENT:
         started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
     name = uuid.decode("ascii", "replace")
     connection.epoch = server.observed(

@@ -168,7 +168,8 @@ def judged(
         packets.append(frame(bytes((Command.COM_INIT_DB,)) + schema, 0))
     packets.append(frame(com_query(restoring, has_attributes), 0))
     answers = len(packets)
-    later = question(settings.role, b"," + COLUMN)
+    is_told = bool(identity.defaults.values)
+    later = question(settings.role, b"," + COLUMN if is_told else b"")
     packets.append(frame(com_query(later, has_attributes), 0))
     return VerifiedLogin(
         login,
@@ -176,7 +177,7 @@ def judged(
         settings.at,
         identity,
         requirement,
-        row + lenenc_bytes(identity.defaults.row),
+        row + lenenc_bytes(identity.defaults.row) if is_told else row,
         b"".join(packets),
         answers,
     )

@@ -76,6 +76,7 @@ class Server:
             has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
         said: how many times it has said something, on whatever connection.
+        takes_short: it may take no packets but short ones, as its last login showed.
         max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
@@ -116,6 +117,7 @@ class Server:
         self.version = ""
         self.said = 0
         self.max_packet = 0
+        self.takes_short = False
         self.gtids = True
         self.behind_until = 0.0
         self.ordered = True

@@ -82,6 +82,11 @@ def _value(name: str) -> str:
 
 COLUMN: Final = f"CONCAT_WS(0x1F,{','.join(map(_value, NAMES))}) d".encode("ascii")
 """The values, joined; its separator makes them binary, so that no character set changes them."""
+ASK: Final = b"SELECT " + COLUMN + b" LIMIT 1"
+"""The question for them alone. The LIMIT is stronger than a default sql_select_limit."""
+ROOM: Final = 4096
+"""Bytes of a packet that are enough for a question with `COLUMN` in it. A server that takes less is
+not asked what its sessions begin with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from tests.faults.stage import stage as any_stage
 RESTING = "tidegate_clients_resting"
 BORROWED = "tidegate_connections_borrowed_total"
 KEPT = "tidegate_connections_not_given_back_total"
-SAVE_STATE = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),"
+SAVE_STATE = b"SELECT LAST_INSERT_ID(),DATABASE(),"
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"
 INSERT = "INSERT INTO t (n) VALUES (1)"
 
