@@ -1,4 +1,8 @@
-"""Global variables, from which sessions begin, that only some servers of the cluster have."""
+"""Global variables, from which sessions begin, that only some servers of the cluster have.
+
+`init_connect` is not among them: what it sets shows in the trackers of a direct connection's first
+statement, and of no other (docs/compatibility.md). It has tests of its own.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -55,12 +59,6 @@ VALUES: dict[str, tuple[str | int, ...]] = {
     "explicit_defaults_for_timestamp": ("OFF",),
     "foreign_key_checks": ("OFF",),
     "group_concat_max_len": (4, 10),
-    "init_connect": (
-        "SET @a = 5",
-        "SET sql_mode = 'ANSI'",
-        "SET NAMES latin1",
-        "SET time_zone = '+03:00'",
-    ),
     "lc_messages": ("de_DE",),
     "lc_time_names": ("de_DE", "fr_FR"),
     "mandatory_roles": ("reader",),
