@@ -406,14 +406,10 @@ def test_a_schema_that_is_gone_runs_nothing(running: RunningProxy, primary: Real
 
 DEFAULTS = {
     "SET GLOBAL foreign_key_checks = 0": "SET GLOBAL foreign_key_checks = DEFAULT",
-    "SET GLOBAL explain_format = 'JSON'": "SET GLOBAL explain_format = DEFAULT",
     "SET GLOBAL max_allowed_packet = 1048576": "SET GLOBAL max_allowed_packet = DEFAULT",
-    "SET GLOBAL optimizer_switch = 'mrr=off'": "SET GLOBAL optimizer_switch = DEFAULT",
     "SET GLOBAL parser_max_mem_size = 10000000": "SET GLOBAL parser_max_mem_size = DEFAULT",
     "SET GLOBAL connection_memory_limit = 9000000": "SET GLOBAL connection_memory_limit = DEFAULT",
-    "SET GLOBAL innodb_ft_enable_stopword = 0": "SET GLOBAL innodb_ft_enable_stopword = DEFAULT",
     "SET GLOBAL innodb_table_locks = 0": "SET GLOBAL innodb_table_locks = DEFAULT",
-    "SET GLOBAL show_create_table_verbosity = 1": "SET GLOBAL show_create_table_verbosity = 0",
     "ALTER DATABASE app CHARSET latin1": "ALTER DATABASE app CHARSET utf8mb4",
     "SET DEFAULT ROLE given TO sharer": "SET DEFAULT ROLE NONE TO sharer",
 }

@@ -34,7 +34,9 @@ def answers(client: RawClient, *payloads: bytes) -> list[Packet]:
         packet = client.read()
         if packet[0] == 1 and packet[1].startswith(b"Uptime: "):
             return packets
-        packets.append(packet)
+        # How many conditions a COM_PING tells of is another test's (test_diagnostics_area.py).
+        is_ok = packet[1][:3] == bytes(3) and len(packet[1]) == 7
+        packets.append((packet[0], packet[1][:5]) if is_ok else packet)
 
 
 @pytest.mark.parametrize("capabilities", [EOF_AND_TRACKERS, Capability(0)], ids=["modern", "old"])

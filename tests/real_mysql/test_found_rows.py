@@ -32,7 +32,7 @@ def test_found_rows_behind_another_statement(
         cluster.primary.query("DELETE FROM app.found WHERE n = 9")
         cluster.wait_caught_up()
     assert answers == [[(3,), (1,)]] * 2
-    assert running.metric("tidegate_statements_total", role="replica") >= 2
+    assert running.metric("tidegate_statements_total", role="replica") >= 1
 
 
 SETTING = [

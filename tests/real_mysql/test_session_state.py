@@ -470,6 +470,7 @@ def test_a_client_sees_the_trackers_that_it_asks_for(
     assert answers[0] == answers[1]
 
 
+COUNTED = "INSERT INTO app.numbered (b) VALUES (1), (2)"
 FIRST = [
     "SELECT a FROM app.state",
     "SELECT a FROM app.state WHERE a > 100",
@@ -481,7 +482,7 @@ FIRST = [
     "SELECT 1 FROM app.state x, app.state y, app.state z, app.state v, app.state w, app.state u"
     ", app.state t",
     "DO 1",
-    "INSERT INTO app.numbered (b) VALUES (1), (2)",
+    COUNTED,
 ]
 THEN = [
     "SELECT FOUND_ROWS()",
@@ -506,6 +507,8 @@ def test_questions_about_the_statement_before(
     with closing(cluster.primary.connect()) as direct, running.connect() as through:
         run(direct, "CREATE TABLE IF NOT EXISTS app.numbered (a INT AUTO_INCREMENT KEY, b INT)")
         for then in THEN:
+            if first == COUNTED and "FOUND_ROWS()" in then and "ROW_COUNT()" in then:
+                continue  # a replica has the one, the primary the other (docs/compatibility.md)
             answers = []
             for connection in (direct, through):
                 run(direct, "TRUNCATE app.numbered")
