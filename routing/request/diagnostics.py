@@ -21,10 +21,7 @@ from routing.sql.statement import StatementClass
 
 _EXECUTIONS: Final = (Code.COM_QUERY, Code.COM_STMT_EXECUTE)
 _OF_PREPARED: Final = (Code.COM_STMT_EXECUTE, Code.COM_STMT_FETCH, Code.COM_STMT_RESET)
-_ADDING: Final = (
-    *(Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_DEBUG, Code.COM_FIELD_LIST),
-    Code.COM_SLEEP,  # in place of what is no command
-)
+_ADDING: Final = (Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_DEBUG, Code.COM_FIELD_LIST)
 """Commands that may fail, and then add an error to the conditions that there are."""
 _REPEATABLE: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
 
@@ -60,7 +57,7 @@ def ended(
     code = command.code
     left = _leaves(command)
     if outcome.error:
-        if code in KEEPING_CONDITIONS or code in _ADDING or _is_about_nothing(command):
+        if code in KEEPING_CONDITIONS or _is_about_nothing(command):
             diagnostics.refused(area, told=code not in _OF_PREPARED)
             return
         several = command.statement is None or command.statement.multi

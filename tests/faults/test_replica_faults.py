@@ -484,10 +484,11 @@ async def test_show_warnings_follows_the_read_past_commands_without_a_statement(
         for command in (b"\x0e", b"\x02app"):  # COM_PING, COM_INIT_DB
             assert (await client.command(command)).ok
             assert (await client.query("SHOW WARNINGS")).rows[0][1] == b"1146"
-        assert on.statements("replica", "diagnostic") == 2
+        # COM_INIT_DB may add an error of its own, so the primary was given the read's before.
+        assert on.statements("replica", "diagnostic") == 1
         assert (await client.command(b"\x02nowhere")).error.code == 1049
         await client.query("SHOW WARNINGS")
-        assert on.statements("primary", "diagnostic") == 1
+        assert on.statements("primary", "diagnostic") == 2
 
 
 # The replica breaks in the middle of its login, when a client waits for its read.
