@@ -1,6 +1,6 @@
 """Lets an idle session give its connections back, and borrow one for its next command.
 
-First the primary is asked `carrying.SAVE_STATE`, which takes a round trip. A command that comes
+First the primary is asked `SAVE_STATE_SQL`, which takes a round trip. A command that comes
 meanwhile is held until the answer is there, and then finds the connection as it was.
 """
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError
-from proxy.client.portable_state import SAVE_STATE as FAREWELL_SQL
-from proxy.client.portable_state import PortableState
+from proxy.client.portable_state import SAVE_STATE_SQL, PortableState
 from proxy.client.reconnect import ChangedError, reopen
 from proxy.client.servers import left_behind
 from proxy.client.session_setup import statement_packet
@@ -39,7 +38,7 @@ class ConnectionLease:
     """The giving back and borrowing of one session.
 
     Attributes:
-        asking: the primary was asked `carrying.SAVE_STATE`.
+        asking: the primary was asked `SAVE_STATE_SQL`.
     """
 
     def __init__(
@@ -137,8 +136,8 @@ class ConnectionLease:
 
     def _take_leave(self, primary: ServerConnection) -> None:
         self.asking = True
-        farewell = statement_packet(FAREWELL_SQL, primary.query_attributes)
-        primary.send(((SAVE_STATE, farewell),))
+        question = statement_packet(SAVE_STATE_SQL, primary.query_attributes)
+        primary.send(((SAVE_STATE, question),))
 
     def holds(self, follow: Callable[[], None]) -> bool:
         """Whether a command has to wait for the primary's answer; `follow` serves it then."""
@@ -149,7 +148,7 @@ class ConnectionLease:
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take from the primary's answer what the session carries."""
         if self.asking:
-            self._carrying.said_farewell(primary, stream)
+            self._carrying.saved_state(primary, stream)
 
     def answered(self, connection: ServerConnection) -> bool:
         """Whether a complete answer was to `SAVE_STATE`: the connections are given back now.

@@ -8,8 +8,8 @@ An idle session gives its connection back (`lease`), and logs in again when it n
 that only while all that it did was of kinds that are known to leave no other state behind: a list
 of what is allowed, not of what is forbidden. Its state is then the schema, variables that are known
 by value, and what the next statement may ask about the one before. The latter and a digest of its
-variables are asked for (`SAVE_STATE`) before the connection is given back; the new one has to show
-the same digest.
+variables are asked for (`SAVE_STATE_SQL`) before the connection is given back; the new one has to
+show the same digest.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _value(name: str) -> str:
 _VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
 DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
 """A session's roles, and the values of its variables, as one."""
-SAVE_STATE: Final = (
+SAVE_STATE_SQL: Final = (
     b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.%b," % _OF_LEVEL.encode("ascii") + DIGEST
 )
 """What is asked before a connection is given back."""
@@ -97,7 +97,7 @@ _LEAVING_NOTHING: Final = (
     ),
     *(StatementReason.DIAGNOSTICS, StatementReason.FOUND_ROWS),
 )
-"""Writes, and questions about the session, that leave nothing but what `SAVE_STATE` asks for."""
+"""Writes, and questions about the session, that leave only what `SAVE_STATE_SQL` asks for."""
 _KINDS: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.DIAGNOSTIC)
 _CODES: Final = (
     *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_STATISTICS, Code.COM_FIELD_LIST),
@@ -203,8 +203,8 @@ class PortableState:
             return "prepared"
         return "" if state.diagnostics.can_leave(primary.area) else "previous"
 
-    def said_farewell(self, primary: ServerConnection, stream: ResponseStream) -> None:
-        """Take the answer to `SAVE_STATE`: now the connection may be given back, or is kept."""
+    def saved_state(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """Take the answer to `SAVE_STATE_SQL`: now the connection may be given back, or is kept."""
         row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
         if len(row) != 4 or row[2] != self._state.trackers.gtids.encode("ascii") or row[3] is None:
             self.keep("unknown")

@@ -43,7 +43,7 @@ class Purpose(Enum):
     `routing.session.defaults`)."""
     ROLES = "roles"
     """Asks the primary which roles are active."""
-    SAVE_STATE = "farewell"
+    SAVE_STATE = "save state"
     """Asks for what a session that gives its connection back carries
     (`proxy.client.connection_lease`)."""
     SNAPSHOT_BEFORE = "before"

@@ -9,6 +9,7 @@ import pytest
 from protocol.constants import Command
 from protocol.response_stream import SIMPLE
 from proxy.client.connection import STREAM_ABOVE
+from proxy.client.portable_state import SAVE_STATE_SQL
 from proxy.server.primary_election import promote
 from routing.consistency.decision import Level, TimeoutPolicy
 from tests.faults.client import Client, change_user, finish_change, query
@@ -19,7 +20,6 @@ from tests.faults.stage import stage as any_stage
 RESTING = "tidegate_clients_resting"
 BORROWED = "tidegate_connections_borrowed_total"
 KEPT = "tidegate_connections_not_given_back_total"
-SAVE_STATE = b"SELECT LAST_INSERT_ID(),DATABASE(),"
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"
 INSERT = "INSERT INTO t (n) VALUES (1)"
 
@@ -47,7 +47,7 @@ async def test_a_command_that_comes_while_the_session_takes_leave_is_served() ->
     async with stage() as on:
         client = await on.session()
         await client.query("SELECT 1 UNION SELECT 2 UNION SELECT 3")
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE)
+        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
         rest(on)
         client.send(query("SELECT FOUND_ROWS(), ROW_COUNT()"))
         await asyncio.sleep(0.05)
@@ -60,7 +60,7 @@ async def test_so_is_a_long_one() -> None:
     async with stage() as on:
         client = await on.session()
         await client.query("SELECT 1 UNION SELECT 2")
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE)
+        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
         rest(on)
         long = "SELECT FOUND_ROWS(), LENGTH('" + "x" * (2 * STREAM_ABOVE) + "')"
         client.send(query(long))
@@ -84,7 +84,7 @@ async def test_a_server_that_ends_the_session_meanwhile_ends_it() -> None:
     async with stage() as on:
         client = await on.session()
         await client.query("SELECT 1")
-        on.cluster.primary.faults.drop_connection_after(0, matching=SAVE_STATE)
+        on.cluster.primary.faults.drop_connection_after(0, matching=SAVE_STATE_SQL[:30])
         rest(on)
         assert await client.rest() == b""
         assert on.count(RESTING) == 0
@@ -95,7 +95,7 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing(commands: int) -> N
     async with stage() as on:
         client = await on.session()
         await client.query("SELECT 1")
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE)
+        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
         rest(on)
         if commands:
             client.send(query("SELECT 1"))
@@ -110,7 +110,7 @@ async def test_a_server_that_does_not_say_what_the_session_has_keeps_it() -> Non
     async with stage() as on:
         client = await on.session()
         assert (await client.query("SELECT 1")).value == b"1"
-        on.cluster.primary.faults.raw_reply(err(1205), matching=SAVE_STATE)
+        on.cluster.primary.faults.raw_reply(err(1205), matching=SAVE_STATE_SQL[:30])
         rest(on)
         assert (await client.query("SELECT 2")).value == b"2"
         rest(on)
@@ -345,4 +345,6 @@ async def test_without_the_option_nobody_rests() -> None:
         assert (await client.query("SELECT 1")).value == b"1"
         rest(on)
         assert (await client.query("SELECT 1")).value == b"1"
-        assert not [one for one in asked(on.cluster.primary) if one.startswith(SAVE_STATE.decode())]
+        assert not [
+            one for one in asked(on.cluster.primary) if one.startswith(SAVE_STATE_SQL[:30].decode())
+        ]

@@ -12,6 +12,7 @@ from protocol.constants import Capability
 from protocol.handshake import HandshakeV10
 from proxy.client.client_profile import ALIKE
 from proxy.client.connection import STREAM_ABOVE
+from proxy.client.portable_state import SAVE_STATE_SQL
 from routing.consistency.decision import Level, TransactionReads
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.stage import Stage, asked, eventually
@@ -225,7 +226,7 @@ async def test_only_as_many_give_way_as_others_wait() -> None:
         for client in clients:
             await client.query("SELECT 1")
         await asyncio.sleep(0.05)
-        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT LAST_INSERT_ID(),ROW")
+        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
         late = asyncio.ensure_future(on.session())
         await asyncio.sleep(0.1)
         gate.open()
@@ -289,7 +290,7 @@ async def test_a_command_that_came_meanwhile_is_served_behind_the_others() -> No
         client = await on.session()
         await client.query("SELECT 1")
         await asyncio.sleep(0.02)
-        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT LAST_INSERT_ID(),ROW")
+        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
         late = asyncio.ensure_future(on.session())
         await waits(on)
         client.send(query("SELECT 2"))

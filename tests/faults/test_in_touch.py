@@ -68,7 +68,20 @@ async def test_a_write_behind_it_waits_its_turn() -> None:
         assert answer.ok.affected_rows == 1
 
 
-@pytest.mark.parametrize("sql", ["SELECT CONNECTION_ID()", "SHOW TIDEGATE LAST", None])
+async def test_and_of_one_that_the_proxy_answers() -> None:
+    async with stage() as on:
+        client = await on.session()
+        pings = on.cluster.primary.faults.hold_reply(matching=PING, times=None)
+        pings.open()
+        await client.query(TABLE)
+        look(on)
+        await client.query("SHOW TIDEGATE LAST")
+        look(on, 3)
+        assert (await client.query("DO 1")).ok
+        assert pings.held == 1
+
+
+@pytest.mark.parametrize("sql", ["SELECT CONNECTION_ID()", None])
 async def test_it_hears_of_no_other(sql: str | None) -> None:
     async with stage() as on:
         client = await on.session()

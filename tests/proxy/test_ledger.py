@@ -91,7 +91,7 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
     course = [choices[0] for choices in CHOICES]
     for field, value in steps:
         course[field] = value
-        place, role, restarts, reason, proof, outcome, rules, sql = course
+        place, role, restarts, reason, proof, ending, rules, sql = course
         server = None if place is None else servers[place]
         if server is not None:
             server.role = role
@@ -106,7 +106,7 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
         outcome.reason, outcome.proof = reason, proof
         if server is not None:
             outcome.decision = Decision(server, Reason.READ, Proof.KNOWN, GtidSet.parse(f"{U}:1-9"))
-        one.account.enter(command, outcome, server, outcome)
-        many.open().enter(command, outcome, server, outcome)
+        one.account.enter(command, outcome, server, ending)
+        many.open().enter(command, outcome, server, ending)
     assert one.lines == many.lines
     assert one.counts == many.counts
