@@ -91,7 +91,7 @@ def _run(config: Config) -> int:
 
 
 def _check(config: Config) -> int:
-    from proxy import tls
+    from proxy.tls import materials as tls
 
     tls.build(config, tls.make_key_ring(config))
     for warning in config.warnings():

@@ -10,28 +10,28 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
-from proxy.client.audits import Audits
-from proxy.client.client_profile import ClientProfile
-from proxy.client.deadlines import Deadlines
-from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
-from proxy.client.refusals import Refusals
-from proxy.client.views import Catalogues
-from proxy.idle_release import IdleRelease
-from proxy.keepalive import Keepalive
-from proxy.killing.other_workers import OtherWorkers
-from proxy.killing.targets import KillTargets
+from proxy.monitor.liveness import Liveness
+from proxy.monitor.monitor import Monitor
 from proxy.observe.ledger import Ledger
-from proxy.server.liveness import Liveness
 from proxy.server.logins import Logins
-from proxy.server.monitor import Monitor
 from proxy.server.pool import Pool
-from proxy.server.primary_epoch import PrimaryEpoch
-from proxy.server.probe import Probes
 from proxy.server.server_greeting import ServerGreeting
 from proxy.server.slots import Slots
-from proxy.sessions import Sessions
-from proxy.shared import Shared
+from proxy.shared.audits import Audits
+from proxy.shared.catalogues import Catalogues
+from proxy.shared.client_profile import ClientProfile
+from proxy.shared.deadlines import Deadlines
+from proxy.shared.idle_release import IdleRelease
+from proxy.shared.keepalive import Keepalive
+from proxy.shared.killing.other_workers import OtherWorkers
+from proxy.shared.killing.targets import KillTargets
+from proxy.shared.known_passwords import KnownPasswords
+from proxy.shared.primary_epoch import PrimaryEpoch
+from proxy.shared.probe import Probes
+from proxy.shared.refusals import Refusals
+from proxy.shared.sessions import Sessions
+from proxy.shared.shared import Shared
 from proxy.state.kept_scopes import KeptScopes
 from proxy.state.scope_memory import ScopeMemory, kept_flags
 from proxy.state.sqlite_file import StateError
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
-    from proxy.tls import Materials
+    from proxy.tls.materials import Materials
     from routing.record import RecordStream
 
 _log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from typing import Final
 
 from proxy.config import Config
 from proxy.observe.snapshot import Snapshot
-from proxy.tls import KeyRing
+from proxy.tls.materials import KeyRing
 from proxy.worker import CANNOT_SERVE, SNAPSHOT, STOP, Report, Serve, child
 
 SCRAPE_TIMEOUT_S: Final = 2.0

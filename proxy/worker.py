@@ -17,7 +17,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
 from proxy.observe.snapshot import Snapshot
 from proxy.state.sqlite_file import StateError
-from proxy.tls import KeyRing, Materials, build
+from proxy.tls.materials import KeyRing, Materials, build
 
 Serve = Callable[
     [Config, Materials, Metrics, RoutingLog | None, int, asyncio.Event, Callable[[int], None]],

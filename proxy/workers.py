@@ -27,7 +27,7 @@ from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import StateFile
 from proxy.supervisor import NOT_SERVING, Supervisor
-from proxy.tls import KeyRing, Materials, build, make_key_ring
+from proxy.tls.materials import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Serve, run_worker
 

@@ -43,22 +43,19 @@ def judge(
         binlog_findings,
         clocks,
         consistency_audit,
-        consistency_tally,
-        gtid_growth,
         judgement,
-        lag_analysis,
         log_integrity,
         primary_history,
         procedure,
         replication,
         report_schema,
-        routing_mix,
         scene,
         schema,
         small_table,
         unrepeated,
         unreported,
     )
+    from spark_jobs.columns import consistency_tally, gtid_growth, lag_analysis, routing_mix
     from spark_jobs.state import end
 
     def keep(rows: Sequence[Mapping[str, object]], of: "StructType", title: str) -> list[Row]:

@@ -41,24 +41,28 @@ ALLOWED_IMPURE = {
 }
 
 FOLDERS = {
+    "protocol": ("_implementation", "binlog"),
     "routing": (
-        *(
-            "stable_enum",
-            "unexpected_event",
-            "servers",
-            "consistency",
-            "sql",
-            "transaction",
-            "session",
-        ),
-        *("policy", "request"),
+        *("stable_enum", "unexpected_event", "servers", "consistency", "sql", "transaction"),
+        *("session", "policy", "request"),
+    ),
+    "proxy": (
+        *("config", "binlog", "tls", "observe", "state", "server", "shared", "monitor", "client"),
+        *("serve", "workers", "cli"),
+    ),
+    "proxy.server": ("connection", "query", "connect", "pool", "logins"),
+    "proxy.client": (
+        *("connection", "statements", "servers", "replies", "effects", "sharing", "requests"),
+        *("answers", "login", "fast_path", "session", "listener"),
     ),
     "mysql_mocker": (
         *("error", "sql", "replication", "state", "columns", "evaluation", "statements"),
         *("wire", "server", "control"),
     ),
+    "spark_jobs": ("gtid", "columns", "store", "state", "findings", "audit", "report", "nightly"),
 }
-"""Each folder, or file, of a package may import those before it."""
+"""Each folder, and some files, of a package: they may import those before them, and any other file
+of the package that imports none behind them itself."""
 
 
 def sources(package: str) -> list[Path]:
@@ -84,7 +88,7 @@ def imports(source: Path) -> Iterator[tuple[str, int]]:
 def modules(package: str) -> dict[str, Path]:
     return {
         ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): source
-        for source in sources(package)
+        for source in sources(package.replace(".", "/"))
     }
 
 
@@ -147,23 +151,58 @@ def test_files_import_each_other_in_no_circle(package: str) -> None:
     assert circle(package) == []
 
 
-@pytest.mark.parametrize(
-    ("package", "folder"), [(package, one) for package, all_ in FOLDERS.items() for one in all_]
-)
-def test_folders_import_one_way(package: str, folder: str) -> None:
-    known = modules(package)
-    order = FOLDERS[package]
-    may = {f"{package}.{name}" for name in order[: order.index(folder) + 1]}
-    inside = {
-        name: at for name, at in known.items() if f"{name}.".startswith(f"{package}.{folder}.")
-    }
-    assert inside
+def behind(package: str, known: dict[str, Path]) -> dict[str, set[str]]:
+    """Which of a package's ordered parts each of its parts uses, through whatever files."""
+    depth = package.count(".") + 2
+
+    def part(name: str) -> str:
+        return ".".join(name.split(".")[:depth])
+
+    uses: dict[str, set[str]] = {}
+    for name, source in known.items():
+        found = {part(other) for other in imported(source, known) if other != package}
+        uses.setdefault(part(name), set()).update(found - {part(name)})
+    ordered = {f"{package}.{name}" for name in FOLDERS[package]}
+
+    def reached(name: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            for other in uses.get(waiting.pop(), set()) - seen:
+                seen.add(other)
+                waiting.append(other)
+        return seen & ordered
+
+    return {name: reached(name) for name in sorted(ordered)}
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_folders_import_one_way(package: str) -> None:
+    folders = {path.parent.name for path in (ROOT / package.replace(".", "/")).glob("*/*.py")}
+    assert folders <= set(FOLDERS[package]), "the order names every folder"
+    order = [f"{package}.{name}" for name in FOLDERS[package]]
+    used = behind(package, modules(package))
     assert [
-        f"{name} imports {other}"
-        for name, source in inside.items()
-        for other in sorted(imported(source, known))
-        if ".".join(other.split(".")[:2]) not in may
+        f"{name} imports {other}, perhaps through others"
+        for position, name in enumerate(order)
+        for other in sorted(used[name])
+        if other not in order[:position]
     ] == []
+
+
+def test_an_arrow_against_the_order_is_found_through_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.test_imports.ROOT", tmp_path)
+    for folder in ("lower", "upper"):
+        (tmp_path / "sample" / folder).mkdir(parents=True)
+        (tmp_path / "sample" / folder / "__init__.py").write_text("")
+    (tmp_path / "sample" / "lower" / "a.py").write_text("from sample.between import B\n")
+    (tmp_path / "sample" / "between.py").write_text("from sample.upper.c import C\n")
+    (tmp_path / "sample" / "upper" / "c.py").write_text("")
+    monkeypatch.setitem(FOLDERS, "sample", ("lower", "upper"))
+    with pytest.raises(AssertionError, match=r"sample\.lower imports sample\.upper"):
+        test_folders_import_one_way("sample")
 
 
 def test_exceptions_are_in_use() -> None:

@@ -23,9 +23,9 @@ from protocol.frame_numbers import FrameNumbers
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
 from proxy.acceptor import Acceptor
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.client.authentication import Authentication
 from proxy.client.connection import ClientConnection
-from proxy.client.login import (
+from proxy.client.login.authentication import Authentication
+from proxy.client.login.login import (
     LOGIN_PACKET_LIMIT,
     handshake_error,
     login_ok,
@@ -34,23 +34,23 @@ from proxy.client.login import (
     refuse,
     timed_out,
 )
-from proxy.client.sandbox import leave_sandbox
+from proxy.client.login.sandbox import leave_sandbox
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
 from proxy.server.attributes import of_session
+from proxy.server.connect.opened import Sandbox
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
-from proxy.server.opened import Sandbox
 from routing.consistency.adjustment import SettingError
 from routing.session.session import Session
 
 if TYPE_CHECKING:
     from proxy.address import Address
-    from proxy.server.greeting import Greeted
+    from proxy.server.connect.greeting import Greeted
+    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.idle_connection import IdleConnection
-    from proxy.server.opened import Lent, Opened
-    from proxy.shared import Shared
+    from proxy.shared.shared import Shared
 
 PASSED_ON: Final = (
     Capability.CLIENT_FOUND_ROWS

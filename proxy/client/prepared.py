@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Command as Code
 from protocol.packet import frame
 from protocol.statement_execution import statement_id
-from proxy.client import session_setup
+from proxy.client.statements import session_setup
 from proxy.server.exchange import STATEMENT
 
 if TYPE_CHECKING:

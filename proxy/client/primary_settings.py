@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.client.session_setup import statement_packet
 from proxy.server.exchange import IMITATE_SETTING, RESTORE
 from proxy.server.settings import primary_settings
+from proxy.server.statement_packet import statement_packet
 from routing.request import command_properties, effects
 from routing.session.variables import is_wide
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
-    from proxy.client.deadlines import Deadline, Deadlines
+    from proxy.shared.deadlines import Deadline, Deadlines
     from proxy.tasks import CallLater
     from routing.servers.topology import Server
     from routing.servers.waits import Follower, Wait, Waits

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
-from proxy.client import session_setup
+from proxy.client.statements import transaction as transaction_statements
 from proxy.server.exchange import Purpose
 from proxy.server.gtid_question import parsed
 from routing.consistency.decision import ConflictPolicy
@@ -53,7 +53,7 @@ class ReplicaSnapshots:
         if policy is ConflictPolicy.ALLOW:
             outcome.conflicts = True
             return False
-        primary.send(session_setup.roll_back(primary.query_attributes))
+        primary.send(transaction_statements.roll_back(primary.query_attributes))
         return True
 
     def in_front(
@@ -67,13 +67,13 @@ class ReplicaSnapshots:
         if reads is None or not transaction.is_unheard_of:
             return ()
         transaction.heard_of()
-        return session_setup.begin_implied(reads, primary.query_attributes)
+        return transaction_statements.begin_implied(reads, primary.query_attributes)
 
     def _move(self, primary: ServerConnection) -> Batch:
         """Let the transaction go on from a snapshot of the primary's."""
         self._servers.end_transactions()
         self._transaction.move(primary.server)
-        return session_setup.take_primary_snapshot(primary.query_attributes)
+        return transaction_statements.take_primary_snapshot(primary.query_attributes)
 
     def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
         """Take what a server says of its snapshot; whether that was its last answer."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY, Capability
 from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
-from proxy.client import session_setup
+from proxy.client.statements import transaction as transaction_statements
 from proxy.server.connection import Owner
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
 from proxy.server.kill import kill
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from proxy.client.connection import ClientConnection
+    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.connection import ServerConnection
-    from proxy.server.opened import Lent, Opened
-    from proxy.shared import Shared
+    from proxy.shared.shared import Shared
     from routing.servers.topology import Server, Topology
     from routing.session.session import Session
 
@@ -398,7 +398,7 @@ class Servers:
 
     def end_transaction(self, replica: ServerConnection) -> None:
         """Let a replica's READ ONLY transaction end; what it still answers comes first."""
-        batch = session_setup.end_transaction(replica.mirror, replica.query_attributes)
+        batch = transaction_statements.end_transaction(replica.mirror, replica.query_attributes)
         if batch and not replica.lost:
             replica.send(batch)
         replica.show_status(0)

@@ -3,8 +3,8 @@
 Theory of operation
 ===================
 
-A command is first interpreted (`proxy.client.commands`): a statement becomes a `Command`; for
-anything else an `Action` says what is to be done. For a statement the read's machine
+A command is first interpreted (`proxy.client.requests.commands`): a statement becomes a `Command`;
+for anything else an `Action` says what is to be done. For a statement the read's machine
 (`routing.request.read`) is asked; each of its steps becomes a question to the primary, a timer, a
 connection that is opened, bytes to a server, or an answer of the proxy's own (`_perform`).
 `Dispatch` writes to servers: `command_batch` makes what goes in front of a command, and `servers`
@@ -18,7 +18,7 @@ session takes it.
 
 The parts are given what they need; none of them holds the session. What they share of the command
 that is being served is its `CurrentCommand`. COM_CHANGE_USER has a part of its own, made for the
-one command (`proxy.client.change_user`).
+one command (`proxy.client.login.change_user`).
 
 Most statements do not come here at all: `proxy.client.fast_path` sends plain statements, and takes
 their answers, as long as the session is plain (`Session.plain`). Whatever comes here may change
@@ -38,10 +38,24 @@ from proxy.client.answer import (
     DONE,
     HOLDING,
 )
-from proxy.client.change_user import UserChange
-from proxy.client.command_effects import CommandEffects
-from proxy.client.commands import parse_command, parse_long_command
-from proxy.client.commands.action import (
+from proxy.client.answers.disconnects import Disconnects
+from proxy.client.answers.proxy_query_answers import ProxyQueryAnswers
+from proxy.client.answers.read_events import ReadEvents
+from proxy.client.answers.server_answers import ServerAnswers
+from proxy.client.current_command import CurrentCommand
+from proxy.client.effects.command_effects import CommandEffects
+from proxy.client.effects.missing_trackers import MissingTrackers
+from proxy.client.fast_path.answer import FastAnswers
+from proxy.client.fast_path.request import FastRequests
+from proxy.client.login.change_user import UserChange
+from proxy.client.long_command import LongCommand
+from proxy.client.prepared import PreparedStatements
+from proxy.client.primary_settings import PrimarySettings
+from proxy.client.read_timers import ReadTimers
+from proxy.client.replica_snapshots import ReplicaSnapshots
+from proxy.client.replies.own_answers import OwnAnswers
+from proxy.client.requests.commands import parse_command, parse_long_command
+from proxy.client.requests.commands.action import (
     Action,
     ChangeUser,
     Done,
@@ -57,27 +71,13 @@ from proxy.client.commands.action import (
     ToPrimary,
     Unknown,
 )
-from proxy.client.commands.command_context import CommandContext
-from proxy.client.commands.query import kill as kill_command
-from proxy.client.connection_lease import ConnectionLease
-from proxy.client.current_command import CurrentCommand
-from proxy.client.disconnects import Disconnects
-from proxy.client.dispatch import Dispatch
-from proxy.client.fast_path.answer import FastAnswers
-from proxy.client.fast_path.request import FastRequests
-from proxy.client.long_command import LongCommand
-from proxy.client.missing_trackers import MissingTrackers
-from proxy.client.own_answers import OwnAnswers
-from proxy.client.own_statements import OwnStatements
-from proxy.client.prepared import PreparedStatements
-from proxy.client.primary_settings import PrimarySettings
-from proxy.client.proxy_query_answers import ProxyQueryAnswers
-from proxy.client.read_events import ReadEvents
-from proxy.client.read_timers import ReadTimers
-from proxy.client.replica_snapshots import ReplicaSnapshots
-from proxy.client.server_answers import ServerAnswers
+from proxy.client.requests.commands.command_context import CommandContext
+from proxy.client.requests.commands.query import kill as kill_command
+from proxy.client.requests.dispatch import Dispatch
+from proxy.client.requests.own_statements import OwnStatements
 from proxy.client.servers import Servers
-from proxy.client.session_setup import PING
+from proxy.client.sharing.connection_lease import ConnectionLease
+from proxy.client.statements.diagnostics import PING
 from proxy.client.views import Views
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
@@ -100,10 +100,10 @@ if TYPE_CHECKING:
 
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
+    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
-    from proxy.server.opened import Lent, Opened
-    from proxy.shared import Shared
+    from proxy.shared.shared import Shared
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -209,7 +209,7 @@ class ClientSession:
         # The command, and how often the primary had spoken, when `keep_alive` was called last.
         self._seen = current.command, 0
 
-    # What others may know (`proxy.sessions.Member`)
+    # What others may know (`proxy.shared.sessions.Member`)
 
     @property
     def session_id(self) -> int:

@@ -78,7 +78,7 @@ class Shown(NamedTuple):
     """What is shown of a session, and of what it sees.
 
     Attributes:
-        session_id, connection_id: as `proxy.sessions` has them.
+        session_id, connection_id: as `proxy.shared.sessions` has them.
         state: what routing knows of it.
         topology: the servers.
         now: monotonic, s.

@@ -21,7 +21,7 @@ class Purpose(Enum):
     PROBE = "probe"
     """`@@GLOBAL.gtid_executed`, sent before a statement."""
     SHARED_PROBE = "gather"
-    """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
+    """The same for all reads that wait for it, whatever the session (`proxy.shared.probe`)."""
     CONFIRM = "confirm"
     """Whether the server still has what it has proved, before a read that relies on it."""
     AUDIT = "audit"
@@ -45,7 +45,7 @@ class Purpose(Enum):
     """Asks the primary which roles are active."""
     SAVE_STATE = "save state"
     """Asks for what a session that gives its connection back carries
-    (`proxy.client.connection_lease`)."""
+    (`proxy.client.sharing.connection_lease`)."""
     SNAPSHOT_BEFORE = "before"
     """What a server has executed, before a snapshot is taken there."""
     SNAPSHOT = "snapshot"
@@ -56,7 +56,7 @@ class Purpose(Enum):
     """The proxy's own, of a transaction whose snapshots differ."""
     TRACKER_PING = "late"
     """A COM_PING, whose OK brings what trackers could not tell before
-    (`proxy.client.missing_trackers`)."""
+    (`proxy.client.effects.missing_trackers`)."""
 
 
 class Exchange:

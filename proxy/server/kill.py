@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
+from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.opening import open_connection
 from proxy.server.query import query
 
 if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
-    from proxy.tls import Materials
+    from proxy.tls.materials import Materials
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)

@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
+from proxy.server.connect.greeting import Greeted, be_greeted
+from proxy.server.connect.opened import Lent, Opened, Sandbox
+from proxy.server.connect.opening import open_session
+from proxy.server.connect.relogin import change_user
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.exchange import PREPARE, REPLAY_DIAGNOSTICS
-from proxy.server.greeting import Greeted, be_greeted
 from proxy.server.idle_connection import IdleConnection
 from proxy.server.login_cache import OF_ACCOUNT
-from proxy.server.opened import Lent, Opened, Sandbox
-from proxy.server.opening import open_session
 from proxy.server.pool import OF_LINK
-from proxy.server.relogin import change_user
 from proxy.server.settings import Settings
 from proxy.server.verified_login import preface
 from routing.servers.topology import Role
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from proxy.server.login import Login
     from proxy.server.pool import Pool
     from proxy.server.slots import Slot, Slots
-    from proxy.tls import Materials
+    from proxy.tls.materials import Materials
     from routing.servers.topology import Server
 
 _TRY_S: Final = 1.0
@@ -257,7 +257,8 @@ class Logins:
         """A new connection for a client whose user is not known yet; None where all are taken.
 
         Raises:
-            ServerUnreachableError, ServerRefusedError: as `proxy.server.greeting.be_greeted`.
+            ServerUnreachableError, ServerRefusedError: as
+            `proxy.server.connect.greeting.be_greeted`.
         """
         slot = self._slots.try_take(server)
         if slot is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from proxy.channel import ChannelClosedError
-from proxy.server.greeting import ALWAYS
+from proxy.server.connect.greeting import ALWAYS
 from proxy.server.idle_connection import IdleConnection
 from proxy.server.login_cache import LoginCache
 

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
+from proxy.server.connect.greeting import greet
 from proxy.server.errors import ServerUnreachableError
-from proxy.server.greeting import greet
 
 if TYPE_CHECKING:
     from proxy.config import Config

@@ -10,9 +10,9 @@ a server never has more of them than `max-server-connections`. Kept connections
 Where all slots are taken, callers wait for their turn, in the order of arrival. Meanwhile sessions
 are to give way: idle ones are asked, the one that has had its connection for longest first; busy
 ones check at the end of a command whether their connection is wanted
-(`proxy.client.connection_lease`). Each may use its connection for `_TURN_S` first, since a change
-of hands costs more than a statement. Clients that were greeted with a connection, and do not log
-in, give way, too: they get another one.
+(`proxy.client.sharing.connection_lease`). Each may use its connection for `_TURN_S` first, since a
+change of hands costs more than a statement. Clients that were greeted with a connection, and do not
+log in, give way, too: they get another one.
 """
 
 from __future__ import annotations

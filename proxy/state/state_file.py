@@ -5,7 +5,7 @@ that follows the last, so two workers that see a promotion at the same time agre
 Rows are never changed.
 
 The file is in WAL mode, in which readers never wait. All calls here block, and their errors say
-what to do; `proxy.server.primary_epoch_file` calls them outside the event loop.
+what to do; `proxy.shared.primary_epoch_file` calls them outside the event loop.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_jobs import consistency_tally, gtid_growth, lag_analysis, routing_mix, small_table
-from spark_jobs.columns import tally
+from spark_jobs import small_table
+from spark_jobs.columns import consistency_tally, gtid_growth, lag_analysis, routing_mix, tally
 from spark_jobs.columns.chunk import EVERYTHING, Chunk, Rules
 from spark_jobs.columns.piece import Piece, batches, read
 from spark_jobs.columns.tally import Tally

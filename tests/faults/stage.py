@@ -12,14 +12,14 @@ from mysql_mocker.server.server import Server
 from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
+from proxy.monitor.liveness import Liveness
+from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
 from proxy.serve import drain
-from proxy.server.liveness import Liveness
-from proxy.server.monitor import Monitor
 from proxy.server.view_question import AFTER, QUESTION
-from proxy.shared import Shared
-from proxy.tls import Materials, build, make_key_ring
+from proxy.shared.shared import Shared
+from proxy.tls.materials import Materials, build, make_key_ring
 from tests.faults import garbage
 from tests.faults.client import PASSWORD, Client
 

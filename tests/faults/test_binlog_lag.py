@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from protocol.packet import frame
-from proxy.server import binlog_lag
-from proxy.server.lag import TABLES
+from proxy.monitor import binlog_lag
+from proxy.monitor.lag import TABLES
 from tests.faults.client import PASSWORD
 from tests.faults.peers import err, rows
 from tests.faults.stage import Stage, eventually, stage

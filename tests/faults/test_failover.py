@@ -11,8 +11,8 @@ from mysql_mocker.replication.applier import Applier
 from mysql_mocker.server.server import Server
 from mysql_mocker.state.faults import Gate
 from protocol.gtid import GtidSet
+from proxy.monitor.primary_election import promote
 from proxy.server.gtid_question import PROBE_SQL
-from proxy.server.primary_election import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import PASSWORD, Client, change_user, query
 from tests.faults.stage import Stage, asked, eventually, stage

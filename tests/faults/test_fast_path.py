@@ -13,7 +13,7 @@ from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.response_stream import SIMPLE
-from proxy.server.primary_election import promote
+from proxy.monitor.primary_election import promote
 from routing.consistency.decision import Scope
 from tests.faults.client import BASE, MODERN, attributed, query
 from tests.faults.lanes import READ, WRITE, Lane, both

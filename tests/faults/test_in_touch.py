@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.constants import Command
-from proxy.keepalive import Keepalive
+from proxy.shared.keepalive import Keepalive
 from tests.faults.client import query
 from tests.faults.stage import Stage, eventually, stage
 

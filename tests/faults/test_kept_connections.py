@@ -14,9 +14,9 @@ from protocol.constants import Capability, Command
 from protocol.handshake import AuthSwitchRequest
 from protocol.packet import frame
 from protocol.response import ErrPacket
-from proxy.client.client_profile import ALIKE
+from proxy.monitor.primary_election import promote
 from proxy.serve import drain
-from proxy.server.primary_election import promote
+from proxy.shared.client_profile import ALIKE
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet
 from tests.faults.stage import Stage, before, eventually

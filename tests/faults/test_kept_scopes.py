@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mysql_mocker.server.cluster import Cluster
-from proxy.shared import Shared
+from proxy.shared.shared import Shared
 from proxy.state import kept_scopes
 from proxy.state.scope_file import FILE_NAME, ScopeFile
 from proxy.state.scope_marks import FILE_NAME as MARKS_NAME

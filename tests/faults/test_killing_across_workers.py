@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mysql_mocker.server.cluster import Cluster
-from proxy.killing.inquiry import ANSWER_SIZE, Inquiry, parse_answer
-from proxy.killing.other_workers import OtherWorkers
+from proxy.monitor.primary_election import promote
 from proxy.observe.metrics import Metrics
-from proxy.server.primary_election import promote
+from proxy.shared.killing.inquiry import ANSWER_SIZE, Inquiry, parse_answer
+from proxy.shared.killing.other_workers import OtherWorkers
 from proxy.state import scope_memory
 from proxy.state.sqlite_file import StateError
 from tests.faults.client import Client, query

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.errors import AuthenticationUnsupportedError
 from protocol.response import ErrPacket
-from proxy.client.known_passwords import KnownPasswords
+from proxy.shared.known_passwords import KnownPasswords
 from tests.faults.client import PASSWORD, change_user, finish_change
 from tests.faults.stage import Stage, stage
 

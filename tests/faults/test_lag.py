@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.server.lag import TABLES
+from proxy.monitor.lag import TABLES
 from routing.servers.lag import SourceLag, Span
 from routing.servers.topology import ProbeResult
 from tests.faults.client import PASSWORD
@@ -179,7 +179,7 @@ async def test_a_first_commit_of_the_future_is_warned_of_once_until_it_is_over(
         await does(direct, "INSERT INTO t VALUES (1)")
         await eventually(lambda: not server.replication.disordered)
         assert on.count("tidegate_clock_warnings_total", server.name) == 1
-    logged = [r.getMessage() for r in caplog.records if r.name == "proxy.server.lag"]
+    logged = [r.getMessage() for r in caplog.records if r.name == "proxy.monitor.lag"]
     assert len(logged) == 2, logged
     assert "newer than their immediate" in logged[0]
     assert "in order again" in logged[1]

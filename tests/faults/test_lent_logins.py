@@ -8,8 +8,8 @@ import pytest
 from protocol.constants import Capability, Command
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from proxy.client.client_profile import ALIKE
-from proxy.server.primary_election import promote
+from proxy.monitor.primary_election import promote
+from proxy.shared.client_profile import ALIKE
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import err
 from tests.faults.stage import Stage, eventually, stage

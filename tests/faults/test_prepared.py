@@ -11,7 +11,7 @@ from protocol.packet import frame
 from protocol.parameter import QueryAttribute
 from protocol.response import StmtPrepareOk
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
-from proxy.client.commands import prepared as prepared_commands
+from proxy.client.requests.commands import prepared as prepared_commands
 from tests.faults.client import MODERN, Answer, Client
 from tests.faults.peers import err
 from tests.faults.stage import Stage, asked, eventually, stage

@@ -10,9 +10,9 @@ import pytest
 
 from mysql_mocker.state.faults import Gate
 from protocol.packet import frame
+from proxy.monitor.primary_election import promote
 from proxy.serve import drain
 from proxy.server.gtid_question import PROBE_SQL
-from proxy.server.primary_election import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from routing.record import RecordStream
 from tests.faults.client import BASE, Client, query

@@ -14,8 +14,8 @@ import pytest
 from protocol.constants import Capability
 from proxy import acceptor, log, serve
 from proxy.address import Address
-from proxy.client import refusals
 from proxy.serve import drain
+from proxy.shared import refusals
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.peers import unused_address
 from tests.faults.stage import Stage, asked, before, eventually, stage

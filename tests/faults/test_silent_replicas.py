@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.server import liveness
+from proxy.monitor import liveness
 from routing.servers import liveness_timer
 from routing.servers.topology import Server
 from tests.faults.client import Client, query

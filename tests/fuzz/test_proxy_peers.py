@@ -28,15 +28,15 @@ from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
-from proxy.server import greeting as server_greeting
+from proxy.server.connect import greeting as server_greeting
+from proxy.server.connect.opened import Opened
+from proxy.server.connect.opening import open_connection
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.identity import Identity
 from proxy.server.login import Login
-from proxy.server.opened import Opened
-from proxy.server.opening import open_connection
-from proxy.shared import Shared
-from proxy.tls import Materials, build, make_key_ring
+from proxy.shared.shared import Shared
+from proxy.tls.materials import Materials, build, make_key_ring
 from routing.consistency.decision import Reason
 from routing.request.stage import JOINED
 from routing.servers.topology import Server

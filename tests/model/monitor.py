@@ -1,4 +1,4 @@
-"""How the simulated proxy monitors servers, as `proxy.server.monitor` does."""
+"""How the simulated proxy monitors servers, as `proxy.monitor.monitor` does."""
 
 from __future__ import annotations
 

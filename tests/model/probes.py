@@ -1,4 +1,4 @@
-"""The shared probes of the simulated proxy, as in `proxy.server.probe`."""
+"""The shared probes of the simulated proxy, as in `proxy.shared.probe`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Servers freeze, crash, and come back with their configuration. An operator, who makes mistakes,
 opens them for writes, closes them, promotes them, and makes them replicas. Workers look at the
-servers, which takes a while, judge as `proxy.server.primary_election` does, and are restarted.
+servers, which takes a while, judge as `proxy.monitor.primary_election` does, and are restarted.
 Clients write through workers. Each write that a server takes is judged at once. At the end the
 operator puts everything right, and all workers must take writes again.
 """
@@ -77,7 +77,7 @@ class Look:
 
 
 class Worker:
-    """One worker, as in `proxy.server.monitor` and `proxy.server.primary_election`."""
+    """One worker, as in `proxy.monitor.monitor` and `proxy.monitor.primary_election`."""
 
     def __init__(self, file: StateFile, real: dict[str, Mysql]) -> None:
         self.topology = Topology(_NAMES[0], list(_NAMES[1:]))

@@ -1,4 +1,4 @@
-"""How the simulated proxy begins the term of a primary, as in `proxy.server.primary_epoch`."""
+"""How the simulated proxy begins the term of a primary, as in `proxy.shared.primary_epoch`."""
 
 from __future__ import annotations
 

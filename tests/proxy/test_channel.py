@@ -16,7 +16,7 @@ from protocol.packet import frame
 from proxy.address import Address
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.config import Config
-from proxy.tls import build, make_key_ring
+from proxy.tls.materials import build, make_key_ring
 from tests.support.transports import FakeTransport
 
 

@@ -7,8 +7,9 @@ import pytest
 from protocol.constants import Command as Code
 from protocol.packet import frame
 from proxy.address import Address
-from proxy.client.commands import parse_command, parse_long_command
-from proxy.client.commands.action import (
+from proxy.client.prepared import PreparedStatements
+from proxy.client.requests.commands import parse_command, parse_long_command
+from proxy.client.requests.commands.action import (
     Action,
     ChangeUser,
     Done,
@@ -22,9 +23,8 @@ from proxy.client.commands.action import (
     ToPrimary,
     Unknown,
 )
-from proxy.client.commands.command_context import CommandContext
-from proxy.client.commands.query import kill
-from proxy.client.prepared import PreparedStatements
+from proxy.client.requests.commands.command_context import CommandContext
+from proxy.client.requests.commands.query import kill
 from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from routing.consistency.decision import Level, Reason

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.client.deadlines import Deadlines
+from proxy.shared.deadlines import Deadlines
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """What the next client of a host is expected to negotiate."""
 
 from protocol.constants import Capability
-from proxy.client.client_profile import ALIKE, ClientProfile
+from proxy.shared.client_profile import ALIKE, ClientProfile
 
 ONE = Capability.CLIENT_DEPRECATE_EOF
 OTHER = Capability.CLIENT_FOUND_ROWS

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import MalformedPacketError
-from proxy.killing.inquiry import (
+from proxy.shared.killing.inquiry import (
     ANSWER_SIZE,
     GONE,
     LENGTH,

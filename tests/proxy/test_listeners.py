@@ -20,7 +20,7 @@ from proxy.config import Config
 from proxy.config.tables import Table
 from proxy.observe.metrics import Metrics
 from proxy.serve import serve
-from proxy.tls import build, make_key_ring
+from proxy.tls.materials import build, make_key_ring
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from scripts.ports import reserve_ports
 

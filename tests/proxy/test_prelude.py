@@ -7,9 +7,9 @@ from protocol.constants import Command as Code
 from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
-from proxy.client import command_batch
 from proxy.client.prepared import PreparedStatements
-from proxy.client.replica_checks import NOTHING, ReplicaChecks
+from proxy.client.requests import command_batch
+from proxy.client.statements.replica_checks import NOTHING, ReplicaChecks
 from proxy.server.exchange import (
     FORWARD,
     FORWARD_CURSOR,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.server.primary_epoch_file import PrimaryEpochFile
+from proxy.shared.primary_epoch_file import PrimaryEpochFile
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import FILE_NAME, PrimaryTerm, StateFile
 
@@ -162,7 +162,7 @@ def test_beside_the_event_loop(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.server.primary_epoch_file._LIMIT_S", 0.05)
+    monkeypatch.setattr("proxy.shared.primary_epoch_file._LIMIT_S", 0.05)
     answers = threading.Event()
 
     def terms(file: StateFile) -> list[PrimaryTerm]:

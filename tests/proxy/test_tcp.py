@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from proxy.server.greeting import connect
+from proxy.server.connect.greeting import connect
 from proxy.server.tcp import GIVEN_UP_S, be_patient
 from routing.consistency.adjustment import MAX_WAIT_BUDGET
 from routing.servers.topology import Role, Server

@@ -16,9 +16,9 @@ from protocol.rsa import encrypt_password
 from proxy.address import Address
 from proxy.config import Config, ConfigError
 from proxy.config.words import ServerTls
-from proxy.server import tls
-from proxy.server.tls import ServerContext
-from proxy.tls import KeyRing, build, make_key_ring, self_signed
+from proxy.tls import server_contexts as tls
+from proxy.tls.materials import KeyRing, build, make_key_ring, self_signed
+from proxy.tls.server_contexts import ServerContext
 
 PRIMARY = Address("db1", 3306)
 NONCE = bytes(range(1, 21))

@@ -21,7 +21,7 @@ from proxy import log, supervisor
 from proxy.address import Address
 from proxy.config import Config
 from proxy.supervisor import ChildWorker
-from proxy.tls import self_signed
+from proxy.tls.materials import self_signed
 from proxy.worker import CANNOT_SERVE
 from proxy.workers import run
 from scripts.ports import reserve_port

@@ -9,8 +9,8 @@ import sys
 
 os.environ["TIDEGATE_PURE"] = "1"
 
-from proxy import keepalive
 from proxy.cli import main
+from proxy.shared import keepalive
 
 if __name__ == "__main__":
     keepalive._INTERVAL_S = 0.1  # type: ignore[misc]  # it is constant otherwise

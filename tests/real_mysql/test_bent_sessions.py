@@ -11,18 +11,15 @@ from protocol.constants import Capability, Command
 from protocol.gtid import GtidSet
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from proxy.client.proof_check import columns
-from proxy.client.session_setup import (
-    END_TRANSACTION,
-    audit,
-    confirm,
-    settle,
-    statement_packet,
-    wait,
-)
+from proxy.client.statements.audit import audit
+from proxy.client.statements.confirmation import columns, confirm
+from proxy.client.statements.transaction import END_TRANSACTION
+from proxy.client.statements.wait import wait
+from proxy.client.statements.wait_for_owned import wait_for_owned
 from proxy.server.exchange import Batch
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.server.settings import primary_settings
+from proxy.server.statement_packet import statement_packet
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.session.session import Session
@@ -199,7 +196,7 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
         "audit, there": (only(audit(state, executed, False)), b"\x011"),
         "audit, missing": (only(audit(limited, more, False)), b"\x010"),
         "probe": (packet_of(PROBE_SQL), b"?"),
-        "settle": (only(settle(0.001, False)), b"\x011"),
+        "settle": (only(wait_for_owned(0.001, False)), b"\x011"),
         "settings": (packet_of(settings), b""),
         "settings made": (
             packet_of(

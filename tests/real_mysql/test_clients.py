@@ -15,7 +15,7 @@ import pymysql
 import pytest
 from pymysql.cursors import SSCursor
 
-from proxy.tls import self_signed
+from proxy.tls.materials import self_signed
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy

@@ -12,7 +12,7 @@ from protocol.constants import Capability, Command
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.resultset import parse_text_row
-from proxy.client.client_profile import ALIKE
+from proxy.shared.client_profile import ALIKE
 from tests.real_mysql.cluster import Cluster, RealServer
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient

@@ -9,7 +9,7 @@ import pytest
 from protocol.constants import Command
 from protocol.response_stream import SIMPLE
 from protocol.resultset import ColumnDefinition41
-from proxy.client.client_profile import ALIKE
+from proxy.shared.client_profile import ALIKE
 from tests.real_mysql.cluster import Cluster, RealServer
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy

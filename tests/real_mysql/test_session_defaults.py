@@ -11,7 +11,7 @@ from protocol.command import ComChangeUser
 from protocol.constants import Command
 from protocol.packet import frame
 from protocol.response_stream import FETCHED, PREPARED, SIMPLE
-from proxy.client.client_profile import ALIKE
+from proxy.shared.client_profile import ALIKE
 from routing.session.defaults import NAMES
 from routing.session.variables import (
     CARRIED,

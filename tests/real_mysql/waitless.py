@@ -11,8 +11,9 @@ os.environ["TIDEGATE_PURE"] = "1"
 
 from protocol.gtid import GtidSet
 from proxy.cli import main
-from proxy.client import session_setup
 from proxy.client.fast_path import request
+from proxy.client.statements import wait
+from proxy.server.statement_packet import statement_packet
 from routing.session.session import Session
 
 
@@ -21,12 +22,10 @@ def wait_packet(
 ) -> bytes:
     """Ask nothing; the answer is that of a WAIT that was reached."""
     columns = f"0 a,1 b,{further}" if further else "0 a,1 b"
-    return session_setup.statement_packet(
-        f"SELECT {columns} LIMIT 1".encode("ascii"), query_attributes
-    )
+    return statement_packet(f"SELECT {columns} LIMIT 1".encode("ascii"), query_attributes)
 
 
 if __name__ == "__main__":
-    for module in (session_setup, request):
+    for module in (wait, request):
         module.wait_packet = wait_packet  # type: ignore[attr-defined]  # reads of both ways
     sys.exit(main())

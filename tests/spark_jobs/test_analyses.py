@@ -154,7 +154,8 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
 
 
 def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
-    from spark_jobs import lag_analysis, replication
+    from spark_jobs import replication
+    from spark_jobs.columns import lag_analysis
 
     rows = lag_analysis.lag(tallies["lag"])
     assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
@@ -202,7 +203,7 @@ def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
 
 
 def test_waits_by_level(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs import lag_analysis
+    from spark_jobs.columns import lag_analysis
 
     (row,) = lag_analysis.waits(tallies["waits"])
     assert (row["level"], row["reads"], row["waited"]) == ("READ_OWN_WRITES", 105, 104)
@@ -216,8 +217,7 @@ def test_the_worst_minutes(
 ) -> None:
     import numpy as np
 
-    from spark_jobs import lag_analysis
-    from spark_jobs.columns import traffic
+    from spark_jobs.columns import lag_analysis, traffic
     from spark_jobs.columns.chunk import EVERYTHING
 
     worst = lag_analysis.minutes(tallies["minutes"])
@@ -236,7 +236,7 @@ def test_the_worst_minutes(
 
 
 def test_how_sets_grow(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs import gtid_growth
+    from spark_jobs.columns import gtid_growth
 
     rows = gtid_growth.growth(tallies["growth"])
     assert {row["hour_us"] for row in rows} == {DAY_US}
@@ -251,7 +251,7 @@ def test_how_sets_grow(tallies: "dict[str, Tally]") -> None:
 
 
 def test_what_misses_the_replicas_most(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs import routing_mix
+    from spark_jobs.columns import routing_mix
 
     rows = routing_mix.pinned(tallies["pinned"])
     assert [(row["kept"], row["fell_back"], row["reason"]) for row in rows] == [
@@ -265,7 +265,7 @@ def test_what_misses_the_replicas_most(tallies: "dict[str, Tally]") -> None:
 
 
 def test_where_statements_went(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs import routing_mix
+    from spark_jobs.columns import routing_mix
 
     rows = routing_mix.mix(tallies["mix"])
     dimensions = [row["dimension"] for row in rows]
@@ -288,7 +288,7 @@ def test_where_statements_went(tallies: "dict[str, Tally]") -> None:
 
 
 def test_fallbacks_and_errors(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs import routing_mix
+    from spark_jobs.columns import routing_mix
 
     assert [tuple(row.values()) for row in routing_mix.fallbacks(tallies["fallbacks"])] == [
         ("r1:3306", "wait_timeout", 2),
@@ -302,8 +302,13 @@ def test_fallbacks_and_errors(tallies: "dict[str, Tally]") -> None:
 
 
 def test_what_nobody_did(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs import consistency_tally, gtid_growth, lag_analysis, routing_mix
-    from spark_jobs.columns import traffic
+    from spark_jobs.columns import (
+        consistency_tally,
+        gtid_growth,
+        lag_analysis,
+        routing_mix,
+        traffic,
+    )
 
     none = {**traffic.of_no_records(), **traffic.of_no_reads()}
     assert none.keys() == tallies.keys()

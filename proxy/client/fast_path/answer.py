@@ -2,7 +2,7 @@
 
 What such an answer changes is little: that somebody showed something, that a replica has what was
 waited for, or that one more transaction is the session's own. It is taken over here by the same
-functions as that of any other answer (`proxy.client.command_effects`,
+functions as that of any other answer (`proxy.client.effects.command_effects`,
 `routing.request.cached_decision`), but for what is known to change nothing.
 """
 
@@ -15,7 +15,7 @@ from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
 from protocol.session_track import TEXT_ENCODING, decode_gtids
 from proxy.client.answer import DONE
-from proxy.client.questions import is_reached
+from proxy.client.statements.wait import is_reached
 from proxy.server.connection import Taker
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Outcome, Proof
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from proxy.observe.histogram import Histogram
     from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
-    from proxy.shared import Shared
+    from proxy.shared.shared import Shared
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
     from routing.request.read import Read

@@ -22,7 +22,7 @@ from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
 from proxy.client.answer import HOLDING, Answer
 from proxy.client.connection import FastPath
-from proxy.client.session_setup import wait_packet
+from proxy.client.statements.wait import wait_packet
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Proof, Reason
 from routing.policy import on_primary
@@ -33,13 +33,13 @@ from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
 
 if TYPE_CHECKING:
     from proxy.client.current_command import CurrentCommand
-    from proxy.client.missing_trackers import MissingTrackers
+    from proxy.client.effects.missing_trackers import MissingTrackers
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.read_timers import ReadTimers
     from proxy.client.servers import Servers
     from proxy.client.views import Views
     from proxy.server.connection import ServerConnection, Taker
-    from proxy.shared import Shared
+    from proxy.shared.shared import Shared
     from routing.consistency.decision import Decision
     from routing.request.cached_decision import CachedDecision
     from routing.servers.topology import Server

@@ -77,7 +77,7 @@ class Worker:
         return self.sessions[user].reading(rules, self.term, 0.0)
 
     def follow(self, primary: Server, executed: GtidSet) -> GtidSet:
-        """Begin another primary's term, as `proxy.server.primary_epoch` does: what is lost."""
+        """Begin another primary's term, as `proxy.shared.primary_epoch` does: what is lost."""
         self.primary, self.term = primary, self.term + 1
         lost = EMPTY
         for scope in self.scopes.states():

@@ -30,12 +30,13 @@ from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
 from protocol.response_stream import PREPARED, RESULTS
 from protocol.session_track import system_variable_entry
-from proxy.client import command_batch, session_setup
-from proxy.client.command_effects import CommandEffects
+from proxy.client.effects.command_effects import CommandEffects
 from proxy.client.prepared import PreparedStatements
 from proxy.client.primary_settings import PrimarySettings
-from proxy.client.replica_checks import NOTHING
 from proxy.client.replica_snapshots import ReplicaSnapshots
+from proxy.client.requests import command_batch
+from proxy.client.statements import transaction as transaction_statements
+from proxy.client.statements.replica_checks import NOTHING
 from proxy.server.mirror import Mirror
 from routing.consistency.decision import (
     ConflictPolicy,
@@ -154,7 +155,7 @@ class Servers:
 
     def end_transaction(self, replica: Connection) -> None:
         """As the real one does."""
-        replica.send(session_setup.end_transaction(replica.mirror, False))
+        replica.send(transaction_statements.end_transaction(replica.mirror, False))
 
 
 class Anything:
@@ -452,14 +453,14 @@ def answer(status: int, error: int = 0) -> Any:
 
 
 _SAYS = {
-    session_setup.START_READ_ONLY: "begins",
-    session_setup.START_READ_WRITE: "begins",
-    session_setup.START_SNAPSHOT_READ_ONLY: "takes a snapshot",
-    session_setup.START_SNAPSHOT_READ_WRITE: "takes a snapshot",
-    session_setup.END_TRANSACTION: "ends",
-    session_setup.ROLL_BACK: "rolls back",
+    transaction_statements.START_READ_ONLY: "begins",
+    transaction_statements.START_READ_WRITE: "begins",
+    transaction_statements.START_SNAPSHOT_READ_ONLY: "takes a snapshot",
+    transaction_statements.START_SNAPSHOT_READ_WRITE: "takes a snapshot",
+    transaction_statements.END_TRANSACTION: "ends",
+    transaction_statements.ROLL_BACK: "rolls back",
     b"SET autocommit=0": "manual",
-    session_setup.END_BY_AUTOCOMMIT: "autocommits",
+    transaction_statements.END_BY_AUTOCOMMIT: "autocommits",
 }
 
 

@@ -1,0 +1,1 @@
+"""From the bytes of servers to the answer that a client gets."""

@@ -1,0 +1,174 @@
+"""What follows when a session loses a server, its client, or its login.
+
+A statement that a replica had may run elsewhere, as long as its client has seen nothing of the
+answer. The primary's connection is the session, so the client's ends with it, as a server would end
+it. When a client leaves, no WAIT of its session may be left running.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from protocol.packet import frame
+from proxy.client.answer import DONE
+from proxy.server.exchange import Purpose
+from routing.consistency.decision import Outcome
+from routing.request.step import End
+
+if TYPE_CHECKING:
+    from proxy.client.answers.read_events import ReadEvents
+    from proxy.client.connection import ClientConnection
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.effects.command_effects import CommandEffects
+    from proxy.client.long_command import LongCommand
+    from proxy.client.replies.own_answers import OwnAnswers
+    from proxy.client.requests.dispatch import Dispatch
+    from proxy.client.servers import Servers
+    from proxy.client.sharing.connection_lease import ConnectionLease
+    from proxy.observe.ledger import Account
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.request.read import Read
+    from routing.request.step import Step
+    from routing.session.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Disconnects:
+    """Handles the losses of one session."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        session_id: int,
+        current: CurrentCommand,
+        read: Read,
+        events: ReadEvents,
+        state: Session,
+        client: ClientConnection,
+        servers: Servers,
+        command_effects: CommandEffects,
+        lease: ConnectionLease | None,
+        dispatch: Dispatch,
+        long: LongCommand,
+        own_answers: OwnAnswers,
+        account: Account,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            session_id: names it in the log.
+            current: the command that it serves.
+            read: the machine of its reads.
+            events: tells that machine what happens.
+            state: what routing knows of it.
+            client: the connection to its client.
+            servers: its connections.
+            command_effects: takes over what a command changed.
+            lease: it borrows its connections; None if they are its own.
+            dispatch: writes its commands.
+            long: the command that comes in parts.
+            own_answers: what its client is told.
+            account: its records go there.
+        """
+        self._now = shared.now
+        self._metrics = shared.metrics
+        self._session_id = session_id
+        self._current = current
+        self._read = read
+        self._events = events
+        self._state = state
+        self._client = client
+        self._servers = servers
+        self._command_effects = command_effects
+        self._lease = lease
+        self._dispatch = dispatch
+        self._long = long
+        self._own_answers = own_answers
+        self._account = account
+
+    def replica(self, replica: ServerConnection, cause: str) -> Step | None:
+        """The replica that was to answer is gone: the read's next step, if it can go elsewhere."""
+        current, server = self._current, replica.server
+        _log.info("replica %s was lost during a statement: %s", server.name, cause)
+        step = self._read.lost(cause, self._now())
+        if not isinstance(step, End):
+            self._events.leave(replica)
+            return step
+        if not self._dispatch.reset_is_done():
+            self._showed_in_part(replica)
+            self._account.enter(current.command, current.outcome, server, Outcome.LOST)
+            self._own_answers.end_lost(cause)
+        return None
+
+    def primary(
+        self,
+        primary: ServerConnection,
+        cause: str,
+        error: bytes | None,
+        *,
+        active: bool,
+        read_timers: bool,
+    ) -> None:
+        """The primary's connection is gone, and nobody waits for the read any more.
+
+        Args:
+            primary: it.
+            cause: why.
+            error: the ERR packet that it ended with; None if it said nothing.
+            active: it was to answer.
+            read_timers: the client waited for something else before its answer.
+        """
+        servers, current = self._servers, self._current
+        servers.primary = None
+        if self._lease is not None:
+            self._lease.left()
+        if read_timers or (servers.active is not None and current.answer.stage != DONE):
+            command, server = current.command, primary.server
+            if active and current.outcome.may_write:
+                self._state.may_have_written(command.rules)
+                self._metrics.required_unknown("lost")
+                logged = self._state.logs
+                self._command_effects.note_unlogged(command, current.outcome, server, logged=logged)
+            asked = None if current.answer.stage == DONE else servers.active
+            answers = None if asked is None else asked.server
+            self._account.enter(command, current.outcome, answers, Outcome.LOST)
+            self._leave_answer()
+            self._own_answers.end_lost(cause)
+        elif error is not None:
+            self._client.write(frame(error, 0))
+            self._client.close()
+        else:
+            self._client.close()
+
+    def client(self) -> None:
+        """The client is gone, and nobody waits for the read any more (fact 4.1)."""
+        servers = self._servers
+        if self._lease is not None:
+            self._lease.left()
+        self._state.pins.clear()
+        self._command_effects.count_pins()
+        answered = self._current.answer.stage == DONE
+        self._leave_answer()
+        servers.leave(clean=answered and not self._long.going)
+
+    def _leave_answer(self) -> None:
+        """What the active connection still answers is neither shown to the client nor counted."""
+        servers = self._servers
+        active = servers.active
+        if active is None:
+            return
+        if self._current.answer.stage != DONE:
+            self._showed_in_part(active)
+        if not active.lost and active.awaiting is Purpose.WAIT:
+            self._metrics.wait_killed()
+            servers.kill_active(f"session {self._session_id}: kill its wait")
+        servers.active = None
+
+    def _showed_in_part(self, connection: ServerConnection) -> None:
+        """The client has received a part of an answer that will not be completed."""
+        if self._current.answer.started:
+            self._state.showed(connection.server, connection.epoch, self._current.command.rules)

@@ -1,0 +1,276 @@
+"""Servers' answers to the client's commands: passed on as they come, and what follows their end.
+
+The bytes of an answer are held back as long as they may not count: a server may have forgotten a
+prepared statement, and a replica may refuse what the primary would not. Then the command runs
+again, or elsewhere. When the answer is complete, `CommandEffects` takes over what the command
+changed, before the client is told of its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Capability
+from protocol.constants import Command as Code
+from protocol.errors import MalformedPacketError
+from protocol.frame_numbers import FrameNumbers
+from protocol.ok_packet import with_warnings
+from protocol.packet import frame
+from protocol.statement_execution import with_statement_id
+from proxy.client.answer import DONE, PASSING, as_the_client_knows_it, wants_file
+from routing.consistency.decision import Outcome, Reason
+from routing.request import effects
+from routing.session.diagnostics_area import TELLING_CONDITIONS
+
+if TYPE_CHECKING:
+    from proxy.client.answer import Meaning
+    from proxy.client.answers.read_events import ReadEvents
+    from proxy.client.connection import ClientConnection
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.effects.command_effects import CommandEffects
+    from proxy.client.effects.missing_trackers import MissingTrackers
+    from proxy.client.long_command import LongCommand
+    from proxy.client.requests.dispatch import Dispatch
+    from proxy.client.servers import Servers
+    from proxy.client.sharing.connection_lease import ConnectionLease
+    from proxy.observe.ledger import Account
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.request.read import Read
+    from routing.request.step import Step
+    from routing.session.session import Session
+
+_DRAIN_LIMIT: Final = 1 << 20
+"""Bytes of an answer that does not count which are read before the connection is given up."""
+
+
+class ServerAnswers:
+    """Servers' answers to one client."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        current: CurrentCommand,
+        read: Read,
+        events: ReadEvents,
+        state: Session,
+        client: ClientConnection,
+        servers: Servers,
+        command_effects: CommandEffects,
+        missing_trackers: MissingTrackers,
+        lease: ConnectionLease | None,
+        dispatch: Dispatch,
+        long: LongCommand,
+        account: Account,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            current: the command that it serves.
+            read: the machine of its reads.
+            events: tells that machine what happens.
+            state: what routing knows of it.
+            client: the connection to its client.
+            servers: its connections.
+            command_effects: takes over what a command changed.
+            missing_trackers: what trackers do not tell.
+            lease: it borrows its connections; None if they are its own.
+            dispatch: writes its commands.
+            long: the command that comes in parts.
+            account: its records go there.
+        """
+        self._topology = shared.topology
+        self._now = shared.now
+        self._current = current
+        self._read = read
+        self._events = events
+        self._state = state
+        self._client = client
+        self._servers = servers
+        self._command_effects = command_effects
+        self._missing_trackers = missing_trackers
+        self._lease = lease
+        self._dispatch = dispatch
+        self._long = long
+        self._account = account
+
+    def on_answer(self, connection: ServerConnection, data: bytes, received: int) -> Step | None:
+        """Pass on bytes of the answer; a replica's late answer is dropped.
+
+        Args:
+            connection: who answers; its stream tells how far the answer has come.
+            data: what the client is to get.
+            received: how many bytes the server sent for it.
+
+        Returns:
+            The read's next step, if the answer does not count and the read goes elsewhere.
+
+        Raises:
+            MalformedPacketError: the server asks for a file that it may not have, or its trackers
+                contradict themselves.
+        """
+        servers = self._servers
+        if connection is not servers.active:
+            connection.drained += received
+            if connection.drained > _DRAIN_LIMIT:
+                servers.give_up(connection)
+            return None
+        command, outcome, answer = (
+            self._current.command,
+            self._current.outcome,
+            self._current.answer,
+        )
+        stream = connection.stream
+        outcome.received += received
+        if stream.session_states:
+            self._command_effects.take_trackers(connection, command, outcome)
+        prepares = command.prepares
+        if answer.stage != PASSING and (
+            connection is not servers.primary
+            or prepares is not None
+            or command.prepared is not None
+        ):
+            data = answer.held + data
+            answer.held = b""
+            if len(data) < (5 if prepares is None else 9):
+                answer.held = data
+                return None
+            if data[4] == 0xFF:
+                if not stream.done:
+                    answer.held = data
+                    return None
+                if stream.error is not None:
+                    meaning = self._meaning(connection, stream.error)
+                    if meaning != "pass":
+                        return self._does_not_count(connection, meaning)
+                    data = as_the_client_knows_it(data, command, connection)
+            elif prepares is not None:
+                data = with_statement_id(data, prepares.number)
+        if stream.infile and not (
+            # Some clients send whichever file a server names.
+            connection is servers.primary
+            and self._client.capabilities & Capability.CLIENT_LOCAL_FILES
+            and wants_file(command)
+        ):
+            raise MalformedPacketError(
+                "it asked for a local file of a client that has offered none"
+            )
+        if stream.done:
+            if command.code is Code.COM_RESET_CONNECTION:
+                answer.ending = data  # until the session is known
+                self._command_effects.take_over(
+                    connection, stream, command, outcome, told_later=False
+                )
+                return None
+            if connection.silent and self._missing_trackers.behind(
+                connection, command, outcome, going=self._long.going
+            ):
+                answer.ending = data
+                self._command_effects.take_over(
+                    connection, stream, command, outcome, told_later=True
+                )
+                return None
+            self._finish(connection)
+            if stream.error is None and command.code in TELLING_CONDITIONS:
+                told = self._state.diagnostics.warning_count
+                whole = int.from_bytes(data[:3], "little") == len(data) - 4
+                if whole and stream.warnings != told:
+                    data = with_warnings(data, told)
+        if data:
+            if not answer.started:
+                answer.started = True
+                if answer.stage != DONE:
+                    answer.stage = PASSING
+                    self._read.first_byte()
+            self._client.write(data)
+        if stream.infile:
+            connection.be_patient()
+            numbers = FrameNumbers(stream.sequence_id + 1)
+            self._long.begin()
+            self._long.give(lambda data: connection.write(numbers.renumber(data)))
+            stream.infile_sent()
+            self._client.expect_infile()
+        return None
+
+    def _meaning(self, connection: ServerConnection, error: bytes) -> Meaning:
+        """What a server's error means in place of an answer."""
+        command, answer = self._current.command, self._current.answer
+        may_move = connection is not self._servers.primary and not self._read.bound
+        return answer.meaning(error, command, self._state, may_move=may_move)
+
+    def _does_not_count(self, connection: ServerConnection, meaning: Meaning) -> Step | None:
+        """A server's error is not for the client: the command runs again, or elsewhere."""
+        command, answer = self._current.command, self._current.answer
+        if meaning == "again" and command.prepared is not None:
+            answer.prepared_anew = True
+            connection.mirror.statements.pop(command.prepared.number, None)
+            self._dispatch.send(connection)
+            return None
+        if meaning == "leaving":
+            step = self._events.refused(connection, Reason.REPLICA_LOST)
+            self._servers.give_up(connection)
+            return step
+        if meaning == "forbidden" and command.statement is not None:
+            self._topology.refusals.add(command.statement.digest, self._now())
+        if meaning == "denied":
+            connection.mirror.look_up_again(self._state)
+        return self._events.refused(connection, Reason.REPLICA_REFUSED)
+
+    def cannot_prepare(self, connection: ServerConnection, error: bytes) -> None:
+        """The server that is to run a prepared statement refuses it: its error is the answer."""
+        if self._long.going:
+            self._long.discard()
+        self._finish(connection)
+        self._client.write(frame(error, 1))
+
+    def told_late(self, connection: ServerConnection) -> None:
+        """What trackers could not tell is known now: the answer that waited for it may end."""
+        answer = self._current.answer
+        ending = answer.ending
+        behind = ending is not None
+        self._missing_trackers.told(
+            connection, self._current.command, self._current.outcome, behind=behind
+        )
+        self._command_effects.follow_rules()
+        if ending is not None:
+            answer.ending = None
+            # A question to the primary that was sent meanwhile was too early for what the client
+            # sees now.
+            effects.shown(
+                *(self._current.command, self._current.outcome, self._state),
+                *(connection.server, connection.epoch),
+            )
+            self._end(connection)
+            self._client.write(ending)
+
+    def begun_anew(self, connection: ServerConnection) -> None:
+        """What the session has after its reset is known: the answer to that may end."""
+        answer = self._current.answer
+        ending, answer.ending = answer.ending, None
+        if ending is not None:
+            self._command_effects.begun_anew(connection.stream)
+            self._end(connection)
+            self._client.write(ending)
+
+    def _finish(self, connection: ServerConnection) -> None:
+        """The answer is complete: take over what it changed, count it, log it."""
+        stream = connection.stream
+        current = self._current
+        self._command_effects.take_over(
+            connection, stream, current.command, current.outcome, told_later=False
+        )
+        self._end(connection)
+
+    def _end(self, connection: ServerConnection) -> None:
+        """Count and log what the client is told the end of."""
+        outcome = self._current.outcome
+        if self._lease is not None:
+            self._lease.ended(self._current.command, outcome, connection)
+        self._current.answer.stage = DONE
+        self._read.ended()
+        self._command_effects.count_pins()
+        result = Outcome.ERROR if outcome.error else Outcome.OK
+        self._account.enter(
+            self._current.command, outcome, connection.server, result, outcome.error, outcome.rows
+        )

@@ -1,0 +1,1 @@
+"""What a finished command means for its session and for others."""

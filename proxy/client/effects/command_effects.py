@@ -1,0 +1,352 @@
+"""Takes over what a finished command changed, before its client is told of the end.
+
+What trackers told (`routing.request.trackers`) and what the command was (`routing.request.effects`)
+change the session as routing knows it. All other consequences are here: settings to be made again,
+other rules, a READ ONLY transaction, what may be asked about the command afterwards, and what other
+sessions rely on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.command import query_text_offset
+from protocol.constants import Command as Code
+from proxy.client.statements.defaults import session_start
+from routing.consistency.adjustment import NO_ADJUSTMENT
+from routing.consistency.decision import Proof
+from routing.request import command_properties, diagnostics, effects
+from routing.request.trackers import take_trackers
+from routing.session.prepared import PreparedHandle
+from routing.sql.early_errors import did_nothing
+from routing.sql.session_locks import PinReason
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.client.session_rules import SessionRules
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.consistency.adjustment import Adjustment
+    from routing.consistency.rules import Rules
+    from routing.request.command import Command
+    from routing.request.outcome import CommandOutcome
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+    from routing.transaction.transaction import Consequences
+
+
+class CommandEffects:
+    """Takes over the effects of one session's commands."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        state: Session,
+        rules: SessionRules,
+        servers: Servers,
+        settings: PrimarySettings,
+        prepared: PreparedStatements,
+        query_attributes: bool,
+    ) -> None:
+        """The parts of the session that a command may change.
+
+        Args:
+            shared: what sessions share.
+            state: what routing knows of it.
+            rules: where its rules come from.
+            servers: its connections.
+            settings: those of the primary's.
+            prepared: its prepared statements.
+            query_attributes: its statements begin with attributes.
+        """
+        self._shared = shared
+        self._metrics = shared.metrics
+        self._now = shared.now
+        self._state = state
+        self._rules = rules
+        self._servers = servers
+        self._settings = settings
+        self._transaction = state.transaction
+        self._prepared = prepared
+        self._query_attributes = query_attributes
+        self._pins = state.pins.reasons  # as the metrics have them
+        self._new_rules = False  # there is another schema, so perhaps other rules
+
+    # Trackers
+
+    def take_trackers(
+        self, connection: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> None:
+        """Learn from the trackers of the answer that is being read.
+
+        Raises:
+            MalformedPacketError: they contradict themselves.
+        """
+        stream = connection.stream
+        of_primary = connection is self._servers.primary
+        if not of_primary and not connection.mirror.tracks_all:
+            return
+        state, metrics = self._state, self._metrics
+        schema = state.schema
+        tracked, unread = take_trackers(
+            stream.session_states,
+            command,
+            outcome,
+            state,
+            connection.server,
+            connection.epoch,
+            connection.mirror.tracks_all,
+            self._now(),
+            of_primary and self._settings.untracked,
+        )
+        metrics.tracked += tracked
+        for _ in range(unread):
+            metrics.unknown_gtid_encoding()
+        stream.session_states.clear()
+        if state.schema != schema:
+            self._follow_schema()
+
+    def judge_names(
+        self,
+        connection: ServerConnection,
+        command: Command,
+        outcome: CommandOutcome,
+        *,
+        doubted: bool,
+    ) -> None:
+        """See whether the GTIDs of all that a command committed on the primary are known.
+
+        `doubted` says that the required set is unknown already, for what the command did.
+        """
+        server = connection.server
+        if effects.committed_unnamed(command, outcome, self._state, server, doubted=doubted):
+            self._metrics.required_unknown("unnamed")
+            self._settings.restore()
+
+    def note_unlogged(
+        self, command: Command, outcome: CommandOutcome, primary: Server, *, logged: bool
+    ) -> None:
+        """Remember whether a command may have written something without a GTID."""
+        if effects.wrote_unlogged(command, outcome, primary, logged):
+            self._state.wrote_unlogged(command.rules)
+            self._metrics.wrote_unlogged()
+
+    # Rules
+
+    def _follow_schema(self) -> None:
+        if self._rules.by_schema:
+            self._state.initial_rules = self._rules.initial(self._state.schema)
+            self._new_rules = True
+
+    def follow_rules(self) -> None:
+        """Let the rules of another default schema count."""
+        if self._new_rules:
+            self._new_rules = False
+            self._follow(self._rules.present(self._state.schema))
+
+    def adjust(self, chosen: Adjustment) -> None:
+        """Let these settings of the client's count, in place of those before."""
+        self._rules.chosen = chosen
+        self._follow(self._rules.present(self._state.schema))
+
+    def _follow(self, rules: Rules) -> None:
+        if self._state.adjust(rules):
+            self._settings.restore(trackers=False)
+
+    def reset(self) -> None:
+        """The primary did a COM_RESET_CONNECTION: the rest follows."""
+        self._rules.chosen = NO_ADJUSTMENT
+        self._state.reset()
+        self.count_pins()
+        self._prepared.clear()
+        self._settings.restore()
+
+    def begun_anew(self, stream: ResponseStream) -> None:
+        """The session was reset, and the primary has told (`ask_start`) what it begins with."""
+        state = self._state
+        start = session_start(stream)
+        if start is not None:
+            state.connected(
+                start.sql_mode,
+                start.autocommit,
+                start.character_set,
+                start.isolation,
+                start.defaults,
+            )
+        else:
+            state.pins.take(PinReason.VARIABLE, "session defaults")
+        self._servers.reset_replicas()
+
+    def count_pins(self) -> None:
+        """Let the metrics know why the session is pinned, if that has changed."""
+        reasons = self._state.pins.reasons
+        if reasons is not self._pins:
+            self._metrics.pins(self._pins, reasons)
+            self._pins = reasons
+
+    # A command has ended
+
+    def take_over(
+        self,
+        connection: ServerConnection,
+        stream: ResponseStream,
+        command: Command,
+        outcome: CommandOutcome,
+        *,
+        told_later: bool,
+    ) -> None:
+        """The answer is complete: take over what it changed.
+
+        Args:
+            connection: who answered.
+            stream: the answer.
+            command: to this.
+            outcome: what became of it.
+            told_later: trackers tell of it in a later answer.
+        """
+        state = self._state
+        of_primary = connection is self._servers.primary
+        ended_well = stream.error is None
+        outcome.error = 0 if stream.error is None else _code(stream.error)
+        outcome.rows = stream.rows
+        outcome.warnings = stream.warnings
+        outcome.unnamed = stream.unnamed
+        if of_primary:
+            logged = state.logs
+            nothing = not ended_well and self._did_nothing(command, outcome)
+            if ended_well:
+                self._succeeded(connection, stream, command, outcome, told_later=told_later)
+            elif not nothing:
+                self._failed(command, outcome)
+            if not nothing:
+                if outcome.may_write or outcome.unlogged:
+                    self.note_unlogged(command, outcome, connection.server, logged=logged)
+                if command.statement is not None and command.statement.changes_views:
+                    self._shared.catalogues.forget()
+        elif self._transaction.awaits_first_read:
+            self._transaction.first_read_answered(stream.status if ended_well else 0)
+        statement = command.statement
+        if (
+            statement is None
+            or statement.assignments
+            or statement.reason in command_properties.OF_ACCOUNTS
+        ):
+            if ended_well and command_properties.changes_passwords(command):
+                self._shared.known_passwords.clear()
+            if command_properties.changes_logins(command, outcome):
+                self._shared.pool.lending.changed()
+        if ended_well and not (command.is_query and command.names is None):
+            self._did(connection, stream, command)
+        if command.prepared is not None:
+            self._prepared.ended(command.prepared, command.code, connection)
+        shows = effects.shown(command, outcome, state, connection.server, connection.epoch)
+        if outcome.unsettled and (shows or self._transaction.is_open):
+            # What the primary showed, or shows in the transaction that began, may be too old.
+            outcome.proof = Proof.NONE
+            self._metrics.stale_given()
+        if self._new_rules:
+            self.follow_rules()
+        diagnostics.ended(state.diagnostics, connection.area, command, outcome)
+
+    def _succeeded(
+        self,
+        connection: ServerConnection,
+        stream: ResponseStream,
+        command: Command,
+        outcome: CommandOutcome,
+        *,
+        told_later: bool,
+    ) -> None:
+        state, settings = self._state, self._settings
+        consequences = self._transaction.ok(
+            stream.status,
+            command.statement,
+            command.text,
+            state,
+            connection.server,
+            may_write=outcome.may_write,
+            ran=command.code is not Code.COM_STMT_PREPARE,
+        )
+        self._follow_transaction(consequences)
+        modes = self._transaction.modes
+        if modes.waiting and command_properties.began_transaction(command):
+            modes.spent()
+        elif modes.waiting and not command_properties.keeps_modes(command, outcome):
+            modes.doubt()
+        if settings.untracked and (outcome.may_write or command.is_read):
+            state.may_have_written(command.rules)
+        statement = command.statement
+        if (statement is None or statement.assignments) and command_properties.stays(
+            command, outcome
+        ):
+            connection.keepable = False
+        if effects.succeeded(command, outcome, state, stream.row, settings.undone):
+            settings.restore()
+        if not told_later:
+            self.judge_names(connection, command, outcome, doubted=False)
+
+    def _failed(self, command: Command, outcome: CommandOutcome) -> None:
+        state = self._state
+        # It may have committed before it failed, and opened a transaction, too.
+        doubtful = outcome.may_write or not state.lexer_modes.known
+        self._follow_transaction(
+            self._transaction.failed(
+                command.statement, may_write=outcome.may_write, may_open=doubtful
+            )
+        )
+        if doubtful:
+            state.may_have_written(command.rules)
+            self._metrics.required_unknown("error")
+        if effects.failed(command, outcome, state, self._settings.undone):
+            self._settings.restore()
+
+    def _follow_transaction(self, consequences: Consequences) -> None:
+        """Do what follows from where the transaction stands now."""
+        if consequences.end_on_replicas:
+            self._servers.end_transactions()
+        if consequences.count_split:
+            self._metrics.snapshot_split()
+
+    def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
+        """A command about the session itself ended well."""
+        state, code = self._state, command.code
+        if command.names is not None:
+            name, statement = command.names
+            state.text_prepared[name] = statement
+        if command.is_query:
+            return
+        if code is Code.COM_INIT_DB:
+            if self._settings.undone:  # no tracker tells when it is done
+                before = state.schema
+                state.chose_schema(command.packet[5:].decode("ascii"))
+                if state.schema != before:
+                    self._follow_schema()
+        elif code is Code.COM_RESET_CONNECTION:
+            self.reset()
+        elif command.prepares is not None and stream.head is not None:
+            prepared, head = command.prepares, stream.head
+            prepared.parameters = head[7] | head[8] << 8
+            self._prepared.add(prepared)
+            connection.mirror.statements[prepared.number] = PreparedHandle.of(head)
+
+    def _did_nothing(self, command: Command, outcome: CommandOutcome) -> bool:
+        """Whether the primary's error says that the statement has changed nothing."""
+        state = self._state
+        statement = command.statement
+        if statement is None or not command.is_query or not state.lexer_modes.known:
+            return False
+        payload = command.packet[4:]
+        return did_nothing(
+            statement,
+            payload[query_text_offset(payload, self._query_attributes) :],
+            outcome.error,
+            self._transaction.is_open,
+            self._transaction.is_read_only,
+        )
+
+
+def _code(error: bytes) -> int:
+    return error[1] | error[2] << 8

@@ -1,0 +1,1 @@
+"""A client's login: its password, its account, and the session that follows."""

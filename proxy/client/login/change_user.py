@@ -1,0 +1,209 @@
+"""COM_CHANGE_USER: a login over a connection that is in the command phase already."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+from protocol.authentication import CACHING_SHA2
+from protocol.command import ComChangeUser
+from protocol.errors import ProtocolError, ServerErrorCode
+from protocol.handshake import AuthSwitchRequest
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.client.answer import DONE
+from proxy.client.login.authentication import Authentication
+from proxy.client.login.login import (
+    LOGIN_PACKET_LIMIT,
+    handshake_error,
+    login_ok,
+    may_enter,
+    open_primary,
+    refuse,
+    timed_out,
+)
+from proxy.client.login.sandbox import leave_sandbox
+from proxy.server.connect.opened import Sandbox
+from proxy.server.login import Login
+from routing.consistency.adjustment import SettingError
+from routing.consistency.decision import Outcome, Proof, Reason
+
+if TYPE_CHECKING:
+    from proxy.client.connection import ClientConnection
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.effects.command_effects import CommandEffects
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.client.session_rules import SessionRules
+    from proxy.client.sharing.connection_lease import ConnectionLease
+    from proxy.observe.ledger import Account
+    from proxy.server.connect.opened import Lent, Opened
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.session.session import Session
+
+
+class UserChange:
+    """One change of one session's user, created for its command."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        current: CurrentCommand,
+        client: ClientConnection,
+        servers: Servers,
+        state: Session,
+        rules: SessionRules,
+        command_effects: CommandEffects,
+        settings: PrimarySettings,
+        prepared: PreparedStatements,
+        lease: ConnectionLease | None,
+        account: Account,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            current: the command, which it serves.
+            client: the connection to its client.
+            servers: its connections.
+            state: what routing knows of it.
+            rules: where its rules come from.
+            command_effects: takes over what a command changed.
+            settings: what the primary was told for consistency's sake.
+            prepared: its prepared statements.
+            lease: it borrows its connections; None if they are its own.
+            account: its records go there.
+        """
+        self._shared = shared
+        self._current = current
+        self._client = client
+        self._servers = servers
+        self._state = state
+        self._rules = rules
+        self._command_effects = command_effects
+        self._settings = settings
+        self._prepared = prepared
+        self._lease = lease
+        self._account = account
+
+    async def run(self) -> bool | None:
+        """Learn the new user's password and log in at the primary anew.
+
+        Returns:
+            Whether the client goes on, as the new user; None if it has left already.
+        """
+        shared = self._shared
+        lent = self._client.lend()
+        if lent is None:
+            return None
+        transport, secure = lent
+        channel = PacketChannel(LOGIN_PACKET_LIMIT)
+        channel.adopt(transport, 1, secure=secure)
+        try:
+            async with asyncio.timeout(shared.config.handshake_timeout) as limit:
+                if await self._change(channel, limit):
+                    channel.hand_over(self._client)
+                    return True
+        except TimeoutError:
+            timed_out(shared, channel)
+        except ChannelClosedError as error:
+            shared.refusals.failed(channel, f"could not change its user: {error}")
+            refuse(
+                channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}"
+            )
+        except ProtocolError as error:
+            shared.metrics.protocol_error("client")
+            shared.refusals.failed(channel, f"broke its change of user off: {error}")
+            refuse(channel, handshake_error(error), f"Bad handshake: {error}")
+        return False
+
+    async def _change(self, channel: PacketChannel, limit: asyncio.Timeout) -> bool:
+        """Do it, up to the OK; False if the primary refused and the client was told.
+
+        `limit` is the time that the login may take.
+
+        The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
+        """
+        shared, before, capabilities = self._shared, self._servers.login, self._client.capabilities
+        command = ComChangeUser.parse(self._current.command.packet[4:], capabilities)
+        channel.user = command.username
+        nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
+        channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
+        response = await channel.read_packet()
+        authentication = Authentication(
+            channel, command.username, nonce, shared.materials.rsa_key, shared.known_passwords
+        )
+        password = await authentication.learn(CACHING_SHA2, response)
+        login = Login(
+            username=command.username,
+            password=password,
+            capabilities=before.capabilities,
+            character_set=command.character_set,
+            database=command.database or None,
+            attributes=command.attributes or before.attributes,
+            own_attributes=before.own_attributes,
+        )
+        try:
+            rules = self._rules.of_user(login.username, login.attributes)
+        except SettingError as error:
+            shared.refusals.add("attribute", channel, str(error))
+            refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
+            return False
+        tracking = rules.initial(login.database or "").tracking
+        primary = self._idle_primary  # it may still answer a question of the proxy's own
+        entered = await open_primary(
+            shared, channel, login, authentication, tracking, current=primary
+        )
+        if entered is None:
+            return False
+        login = entered.login
+        if isinstance(entered.opened, Sandbox):
+            channel.write_packet(login_ok(login, capabilities, entered.opened))
+            limit.reschedule(None)
+            # The previous user's state must not stay while the new password is awaited.
+            self._servers.abandon_primary()
+            opened = await leave_sandbox(shared, channel, login, entered.opened, capabilities)
+            channel.sequence_id = 0
+            if opened is None or not may_enter(shared, channel, login, opened):
+                return False
+            await shared.catalogues.learn(opened, login.username)
+            self._changed(login, opened, rules)
+            self._state.may_have_written()  # a new password, before GTIDs were tracked
+            return True
+        await shared.catalogues.learn(entered.opened, login.username)
+        self._changed(login, entered.opened, rules)
+        channel.write_packet(login_ok(login, capabilities, entered.opened))
+        return True
+
+    @property
+    def _idle_primary(self) -> ServerConnection | None:
+        """The connection to the primary, if it owes no answer."""
+        primary = self._servers.primary
+        return None if primary is None or primary.busy or primary.lost else primary
+
+    def _changed(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
+        """The new login succeeded: the old one's state ends, but what it wrote must still be seen.
+
+        Raises:
+            ChannelClosedError: the new connection broke meanwhile.
+        """
+        state, servers = self._state, self._servers
+        servers.login = login
+        self._rules.become(rules)
+        state.logged_in(login.username)
+        state.initial_rules = rules.initial(login.database or "")
+        state.reset()
+        self._settings.made(state.initial_rules.tracking)
+        self._command_effects.count_pins()
+        self._prepared.clear()
+        servers.drop_replicas()
+        servers.take_primary(opened)
+        if self._lease is not None:
+            self._lease.began()
+        outcome = self._current.outcome
+        outcome.reason = Reason.COMMAND
+        outcome.proof = Proof.PRIMARY
+        self._account.enter(self._current.command, outcome, opened.connection.server, Outcome.OK)
+        self._current.answer.stage = DONE

@@ -1,0 +1,227 @@
+"""How a client's login ends: at the primary, which decides, and with an OK or the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from protocol.constants import AUTOCOMMIT, NO_BACKSLASH_ESCAPES, SESSION_STATE_CHANGED, Capability
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket, OkPacket
+from protocol.session_track import schema_entry
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.server.account import Requirement
+from proxy.server.connect.opened import Lent, Opened
+from proxy.server.connect.relogin import change_user
+from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.idle_connection import IdleConnection
+from proxy.server.settings import Settings
+from routing.servers.topology import Role
+
+if TYPE_CHECKING:
+    from proxy.client.login.authentication import Authentication
+    from proxy.server.connect.greeting import Greeted
+    from proxy.server.connect.opened import Sandbox
+    from proxy.server.connection import ServerConnection
+    from proxy.server.login import Login
+    from proxy.server.slots import Slot
+    from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
+
+LOGIN_PACKET_LIMIT: Final = 1 << 18
+"""The longest packet of a client's login, bytes: names, a password and 64 KiB of attributes."""
+
+
+class LoggedIn(NamedTuple):
+    """A client whom the primary has let in.
+
+    Attributes:
+        login: as whom.
+        opened: the connection to the primary.
+    """
+
+    login: Login
+    opened: Opened | Lent | Sandbox
+
+
+async def open_primary(
+    shared: Shared,
+    channel: PacketChannel,
+    login: Login,
+    authentication: Authentication,
+    tracking: str,
+    greeted: Greeted | IdleConnection | None = None,
+    current: ServerConnection | None = None,
+) -> LoggedIn | None:
+    """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
+
+    Args:
+        shared: whose primary.
+        channel: to the client.
+        login: as whom.
+        authentication: how the client's password was learned.
+        tracking: the value of session_track_gtids.
+        greeted: the connection that the client was greeted with; it may still be usable.
+        current: the session's, if it is to go on as this user; it is used up.
+
+    Raises:
+        ChannelClosedError, ProtocolError: the client left, or broke the protocol.
+    """
+    primary = shared.topology.primary
+    if greeted is not None and (greeted.server is not primary or greeted.closed):
+        greeted.leave()
+        greeted = None
+    while True:
+        try:
+            if current is not None:
+                settings = Settings(Role.PRIMARY, tracking, login.database or "")
+                limit = shared.config.connect_timeout
+                opened = await change_user(current, login, settings, 0, limit)
+            else:
+                slot = await shared.logins.enter(primary, greeted)
+                lent = await _lend(shared, primary, login, tracking, greeted, slot)
+                if lent is not None:
+                    authentication.accepted()
+                    return (
+                        LoggedIn(login, lent) if may_enter(shared, channel, login, lent) else None
+                    )
+                opened = await shared.logins.log_in(primary, login, tracking, slot, greeted)
+            if isinstance(opened, Opened):
+                await shared.terms.begin(opened, login)
+            break
+        except ServerRefusedError as error:
+            shared.pool.lending.refused(login.username, error.error.code)
+            if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
+                password = await authentication.learn_anew()
+                if password is not None:
+                    login = replace(login, password=password)
+                    current = greeted = None  # used up
+                    continue
+            full = isinstance(error, ServerFullError)
+            shared.refusals.add("server_full" if full else "login", channel, str(error))
+            shared.metrics.error("proxy" if full else "server", error.error.code)
+            channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
+            channel.close()
+            return None
+        except ServerUnreachableError as error:
+            _unreachable(shared, channel, primary, error)
+            return None
+    primary.reached()
+    shared.metrics.server_up(primary.name, True)
+    shared.offer.version = primary.version
+    authentication.accepted()
+    if isinstance(opened, Opened) and not may_enter(shared, channel, login, opened):
+        return None
+    return LoggedIn(login, opened)
+
+
+async def _lend(
+    shared: Shared,
+    primary: Server,
+    login: Login,
+    tracking: str,
+    greeted: Greeted | IdleConnection | None,
+    slot: Slot,
+) -> Lent | None:
+    """A connection on which the primary accepted the same login a moment ago."""
+    met = greeted if isinstance(greeted, IdleConnection) else None
+    if met is not None:
+        await shared.logins.cleaned(met)
+    if (greeted is not None and met is None) or not shared.terms.has_begun():
+        return None
+    return shared.logins.lend(primary, login, tracking, login.database or "", slot, met)
+
+
+def may_enter(shared: Shared, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:
+    """Enforce the account's REQUIRE clause on the client's connection; a refused client is told."""
+    if opened.requirement is Requirement.NOTHING:
+        return True
+    if opened.requirement is Requirement.TLS and channel.secure:
+        return True
+    opened.abort()
+    why = (
+        f"Access denied for user '{login.username}' (using password:"
+        f" {'YES' if login.password else 'NO'}): the account requires"
+        f" {opened.requirement.value}, which the connection to Tidegate "
+        + ("is not" if opened.requirement is Requirement.TLS else "cannot show to the server")
+    )
+    cause = "no_tls" if opened.requirement is Requirement.TLS else "login"
+    shared.refusals.add(cause, channel, why)
+    refuse(channel, ServerErrorCode.ER_ACCESS_DENIED_ERROR, why)
+    return False
+
+
+def _unreachable(
+    shared: Shared, channel: PacketChannel, primary: Server, error: ServerUnreachableError
+) -> None:
+    primary.unreachable(shared.now())
+    why = f"the primary {primary.name} cannot be reached: {error}"
+    shared.refusals.add("primary_unreachable", channel, why)
+    shared.metrics.server_connect_failed(primary.name, "unreachable")
+    shared.metrics.server_up(primary.name, False)
+    refuse(
+        channel,
+        ServerErrorCode.CR_CONN_HOST_ERROR,
+        f"Can't connect to MySQL server on '{primary.name}' ({error}): Tidegate cannot reach"
+        " its primary",
+    )
+
+
+def login_ok(login: Login, capabilities: Capability, opened: Opened | Lent | Sandbox) -> bytes:
+    """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
+    state = None
+    # A session begins so; clients escape literals by what the server's sql_mode says.
+    status = AUTOCOMMIT | opened.connection.stream.status & NO_BACKSLASH_ESCAPES
+    if login.database is not None and capabilities & Capability.CLIENT_SESSION_TRACK:
+        state = schema_entry(login.database)
+        status |= SESSION_STATE_CHANGED
+    return OkPacket(
+        affected_rows=0,
+        last_insert_id=0,
+        status=status,
+        warnings=0,
+        info=b"",
+        session_state=state,
+        header=0x00,
+    ).serialise(capabilities)
+
+
+def handshake_error(error: Exception) -> ServerErrorCode:
+    """The code for what a client did wrong in its login; a malformed packet is a bad handshake."""
+    code = getattr(error, "error", None)
+    if isinstance(code, ServerErrorCode) and code is not ServerErrorCode.ER_MALFORMED_PACKET:
+        return code
+    return ServerErrorCode.ER_HANDSHAKE_ERROR
+
+
+def timed_out(shared: Shared, channel: PacketChannel) -> None:
+    """The client took too long to log in."""
+    why = (
+        "Got timeout reading communication packets: the login took longer than"
+        f" {shared.config.handshake_timeout:g} s (Tidegate's handshake-timeout)"
+    )
+    shared.refusals.add("timeout", channel, why)
+    refuse(channel, ServerErrorCode.ER_NET_READ_INTERRUPTED, why)
+
+
+def refuse(
+    channel: PacketChannel,
+    code: ServerErrorCode,
+    message: str,
+    *,
+    capabilities: Capability = Capability.CLIENT_PROTOCOL_41,
+) -> None:
+    """Tell the client why, if it still listens, and close.
+
+    Args:
+        channel: to the client.
+        code: what to tell.
+        message: in words.
+        capabilities: those known; none before the greeting.
+    """
+    error = ErrPacket(code.code, code.sqlstate, message)
+    try:
+        channel.write_packet(error.serialise(capabilities))
+    except ChannelClosedError:
+        return
+    channel.close()

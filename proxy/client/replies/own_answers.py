@@ -1,0 +1,135 @@
+"""Answers of the proxy's own: OK packets, tables, errors, and the end of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket
+from proxy.client.answer import DONE
+from proxy.client.replies import framing as replies
+from routing.consistency.decision import Outcome, Proof, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.client.connection import ClientConnection
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.long_command import LongCommand
+    from proxy.client.servers import Servers
+    from proxy.observe.ledger import Account
+    from proxy.observe.metrics import Metrics
+    from routing.request.read import Read
+    from routing.request.step import Refuse
+    from routing.session.session import Session
+
+
+class OwnAnswers:
+    """Answers to one client. Each is counted and logged, and ends what the session was doing."""
+
+    def __init__(
+        self,
+        current: CurrentCommand,
+        read: Read,
+        client: ClientConnection,
+        servers: Servers,
+        state: Session,
+        long: LongCommand,
+        account: Account,
+        metrics: Metrics,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            current: the command that it serves.
+            read: the machine of its reads.
+            client: the connection to its client.
+            servers: its connections to servers.
+            state: what routing knows of it.
+            long: the command that comes in parts.
+            account: its records go there.
+            metrics: count errors.
+        """
+        self._current = current
+        self._read = read
+        self._client = client
+        self._servers = servers
+        self._state = state
+        self._long = long
+        self._account = account
+        self._metrics = metrics
+
+    def ok(self, warnings: int = 0) -> None:
+        """Say OK."""
+        self._reply(replies.ok(self._flags, self._client.capabilities, warnings))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
+        """Show a table."""
+        self._reply(replies.table(columns, rows, self._flags, self._client.capabilities))
+
+    def refuse(self, code: ServerErrorCode, message: str, reason: Reason = Reason.COMMAND) -> None:
+        """Answer with an error; the session goes on."""
+        current = self._current
+        command = current.command
+        self._metrics.error("proxy", code.code)
+        self._enter(reason, Outcome.ERROR, code.code)
+        current.answer.stage = DONE
+        self._servers.active = None
+        self._read.ended()
+        self._state.diagnostics.proxy_answered(-1)
+        if command.prepared is not None:
+            command.prepared.use_long_data()  # as an execution that fails
+        self._client.send_error(ErrPacket(code.code, code.sqlstate, message))
+        self._client.ready()
+
+    def refuse_whole(self, step: Refuse) -> None:
+        """The same; a command that comes in parts is refused once all of it has come."""
+        if self._current.command.packet:
+            self.refuse(step.code, step.message, step.reason)
+        else:
+            self._long.discard(lambda: self.refuse(step.code, step.message, step.reason))
+
+    def end(self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST) -> None:
+        """End the client's connection with an error."""
+        self._metrics.error("proxy", code.code)
+        self._current.answer.stage = DONE
+        self._read.ended()
+        self._client.fail(code, message)
+
+    def end_lost(self, cause: str) -> None:
+        """The primary's connection is gone: end the client's as a dead server would."""
+        if self._current.answer.started:
+            self._client.close()
+        else:
+            self.end(f"Lost connection to MySQL server during query ({cause})")
+
+    def end_refused(self, error: ErrPacket, *, waits: bool) -> None:
+        """End the client's connection with what a server, or the proxy, says of its login.
+
+        `waits`: it waits for the answer to a command.
+        """
+        current = self._current
+        self._metrics.error("server", error.code)
+        if waits:
+            current.outcome.proof = Proof.NONE
+            self._account.enter(current.command, current.outcome, None, Outcome.ERROR, error.code)
+        current.answer.stage = DONE
+        self._read.ended()
+        self._client.send_error(error, 1 if waits else 0)
+        self._client.close()
+
+    @property
+    def _flags(self) -> int:
+        return replies.status(self._state.transaction)
+
+    def _reply(self, data: bytes) -> None:
+        self._read.ended()
+        self._enter(Reason.PROXY, Outcome.OK)
+        self._client.write(data)
+        self._client.ready()
+
+    def _enter(self, reason: Reason, result: Outcome, code: int = 0) -> None:
+        outcome = self._current.outcome
+        outcome.reason = reason
+        outcome.proof = Proof.NONE
+        self._account.enter(self._current.command, outcome, None, result, code)

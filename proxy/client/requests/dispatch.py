@@ -1,0 +1,497 @@
+"""Sends a command to a server: what goes in front of it there, and whether it may go at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import IN_TRANS
+from protocol.constants import Command as Code
+from protocol.errors import ServerErrorCode
+from protocol.gtid import EMPTY
+from proxy.client.answer import DONE, HOLDING
+from proxy.client.prepared import prepare_on
+from proxy.client.requests import command_batch
+from proxy.client.statements.confirmation import beside_wait, columns
+from proxy.client.statements.defaults import ask_start
+from proxy.client.statements.diagnostics import imitated
+from proxy.client.statements.found_rows import ask_found_rows
+from proxy.client.statements.replica_checks import NOTHING, ReplicaChecks
+from proxy.client.statements.roles import ask_roles
+from proxy.client.statements.wait_for_owned import wait_for_owned
+from proxy.server.exchange import PROBE
+from proxy.server.gtid_question import PROBE_SQL
+from proxy.server.statement_packet import statement_packet
+from proxy.wall_clock import utc_us
+from routing.consistency.decision import Decision, Level, Proof, Reason
+from routing.policy import on_primary
+from routing.request import diagnostics
+from routing.session.diagnostics_area import (
+    KEEPING_CONDITIONS,
+    NOT_KNOWN,
+    NOTHING_TO_IMITATE,
+    Imitation,
+)
+from routing.sql.diagnostics import CONDITIONS, FOUND_ROWS
+from routing.sql.statement import StatementClass
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from proxy.client.current_command import CurrentCommand
+    from proxy.client.effects.missing_trackers import MissingTrackers
+    from proxy.client.long_command import LongCommand
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.read_timers import ReadTimers
+    from proxy.client.replica_snapshots import ReplicaSnapshots
+    from proxy.client.replies.own_answers import OwnAnswers
+    from proxy.client.servers import Servers
+    from proxy.client.sharing.connection_lease import ConnectionLease
+    from proxy.client.views import Views
+    from proxy.server.connection import ServerConnection, Taker
+    from proxy.server.exchange import Batch
+    from proxy.shared.shared import Shared
+    from routing.request.command import Command
+    from routing.request.read import Read
+    from routing.request.step import Step
+    from routing.session.session import Session
+
+# Members of enums, looked up once.
+_INSIDE: Final = Reason.TRANSACTION
+_UNPROVED: Final = Proof.NONE
+_WAITED: Final = Proof.WAITED
+
+
+class Dispatch:
+    """Writes the commands of one session to servers."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        current: CurrentCommand,
+        read: Read,
+        read_timers: ReadTimers,
+        state: Session,
+        servers: Servers,
+        prepared: PreparedStatements,
+        settings: PrimarySettings,
+        views: Views,
+        missing_trackers: MissingTrackers,
+        snapshots: ReplicaSnapshots,
+        lease: ConnectionLease | None,
+        long: LongCommand,
+        own_answers: OwnAnswers,
+        taker: Taker,
+        query_attributes: bool,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            current: the command that it serves.
+            read: the machine of its reads.
+            read_timers: what a read waits for besides its answer.
+            state: what routing knows of it.
+            servers: its connections.
+            prepared: its prepared statements.
+            settings: what the primary was told for consistency's sake.
+            views: what it knows of views.
+            missing_trackers: what trackers do not tell.
+            snapshots: those of its transactions on replicas, and of the primary.
+            lease: it borrows its connections; None if they are its own.
+            long: the command that comes in parts.
+            own_answers: the answers to commands that may not be sent.
+            taker: takes the answers to a plain session's reads.
+            query_attributes: its client's statements begin with attributes.
+        """
+        self._topology = shared.topology
+        self._now = shared.now
+        self._audits = shared.audits
+        self._connect_timeout = shared.config.connect_timeout
+        self._current = current
+        self._read = read
+        self._read_timers = read_timers
+        self._state = state
+        self._servers = servers
+        self._prepared = prepared
+        self._settings = settings
+        self._views = views
+        self._missing_trackers = missing_trackers
+        self._snapshots = snapshots
+        self._lease = lease
+        self._long = long
+        self._own_answers = own_answers
+        self._taker = taker
+        self._query_attributes = query_attributes
+        self._call_later = shared.call_later
+        self._asked: ServerConnection | None = None  # for FOUND_ROWS(), by a command that waits
+        self._in_time: asyncio.TimerHandle | None = None
+
+    def to(self, decision: Decision) -> Step | None:
+        """Write the command to the server that was decided on; the next step if it cannot go."""
+        outcome = self._current.outcome
+        outcome.decided(decision)
+        if (
+            self._state.transaction.left_on_replica
+            and decision.reason is not Reason.DIAGNOSTIC
+            and self._current.command.code not in KEEPING_CONDITIONS
+        ):
+            self._servers.end_transactions()
+        if decision.server is not self._topology.primary:
+            return self._to_one_replica(decision)
+        primary = self._servers.primary
+        if primary is None or primary.lost:
+            self._own_answers.end("Lost connection to MySQL server during query")
+        else:
+            self.to_primary(primary)
+        return None
+
+    def _to_one_replica(self, decision: Decision) -> Step | None:
+        """Write it over a connection that fits, if there is one."""
+        command, outcome = self._current.command, self._current.outcome
+        servers, state = self._servers, self._state
+        reason = decision.reason
+        replica = servers.replica(decision.server)
+        inside = reason is _INSIDE
+        if reason is Reason.DIAGNOSTIC and replica is not None:
+            asked = diagnostics.asked_by(command)
+            if replica.area is not state.diagnostics.target(asked):
+                replica = None  # what it asks about was on a connection that is gone
+        if inside and outcome.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
+            outcome.reason = Reason.WAIT_TIMEOUT  # like its first read
+        transaction = state.transaction
+        if inside or (reason is Reason.DIAGNOSTIC and transaction.reads_on_replica):
+            if replica is not None and replica.mirror.transaction_reads is not transaction.snapshot:
+                replica = None  # it has the snapshot no more
+        elif replica is None and reason is not Reason.DIAGNOSTIC:
+            replica = servers.borrow(decision.server)
+        if replica is None:
+            return self._read.absent(self._now())
+        if not inside and replica.is_late:
+            # It is still draining a late answer.
+            return self._read.unfit(Reason.REPLICA_BEHIND, self._now())
+        if command.prepared is not None and not command_batch.replica_can_know(
+            replica.mirror, command, state
+        ):
+            return self._read.unfit(Reason.PREPARED, self._now())
+        self._to_replica(replica, decision)
+        return None
+
+    def to_primary(self, primary: ServerConnection) -> None:
+        """Write it to the primary, or say why not; questions that it must wait for go first."""
+        servers, state, long = self._servers, self._state, self._long
+        command, outcome = self._current.command, self._current.outcome
+        if self._topology.rivals and self._withheld():
+            return
+        mirror, attributes = primary.mirror, primary.query_attributes
+        if command.prepared is not None and not command_batch.can_know(mirror, command, state):
+            self._own_answers.refuse(
+                ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
+                "Unknown prepared statement handler: sql_mode or character set have changed since"
+                " it was prepared; prepare it again",
+                Reason.PREPARED,
+            )
+            return
+        if self._lease is not None and self._lease.asks_id(command):
+            self._own_answers.refuse(
+                ServerErrorCode.ER_NOT_SUPPORTED_YET,
+                "Tidegate: the session has another connection now (connection-sharing), and the"
+                " account may not SET pseudo_thread_id, by which that would tell the client's"
+                " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
+            )
+            return
+        self._current.answer.stage = HOLDING
+        servers.activate(primary)
+        budget = command.rules.wait_budget
+        if self._asks_replica(primary):
+            if not command.packet:
+                long.hold()
+            return  # its answer goes on
+        settles = not self._read.is_settled and command_batch.older_than_seen(
+            command, state, self._topology, self._now()
+        )
+        if settles and self._is_lost(primary, command):
+            settles = False  # it would be told of the WAIT
+            outcome.unsettled = True
+        if settles and command_batch.can_wait(command):
+            if not command.packet:
+                long.hold()
+            self.save_found_rows(primary)
+            primary.send(wait_for_owned(budget, attributes))
+            return  # what is decided then goes on
+        transaction = state.transaction
+        if self._snapshots.divides(command, outcome):
+            self.save_found_rows(primary)
+            if self._snapshots.asks(primary, command, outcome):
+                if not command.packet:
+                    long.hold()
+                return  # what it shows, when it is told, goes on
+        batch = self._missing_trackers.before(command)
+        batch += self._settings.in_front(primary, command, outcome)
+        batch += self._views.in_front(primary, command)
+        statement = command.statement
+        if statement is not None and statement.assignments:
+            batch += command_batch.prepare_before(mirror, command, state, self._prepared)
+        if settles:
+            batch += wait_for_owned(budget, attributes)
+        if transaction.reads is not None:
+            batch += self._snapshots.in_front(primary, command, outcome)
+        # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
+        # not in a transaction, where reads stay here anyway: the probe would take its trackers.
+        if (
+            command.is_read
+            and state.wants_probe
+            and not state.is_recorded
+            and not transaction.status & IN_TRANS
+            and command.rules.level is not Level.BEST_EFFORT
+        ):
+            batch += ((PROBE, statement_packet(PROBE_SQL, attributes)),)
+        behind = self._missing_trackers.along(command, outcome) if primary.silent else ()
+        if command.code is Code.COM_RESET_CONNECTION:
+            behind += ask_start(state, attributes)
+        if command_batch.sets_unnamed_roles(command) and not state.is_recorded:
+            behind += ask_roles(attributes)
+        if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(
+            exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
+        ):
+            batch = ask_found_rows(attributes) + batch
+        wanted = diagnostics.wanted_by(command)
+        by = self._imitation(primary, command, wanted, batch)
+        batch += imitated(by, attributes)
+        self.send(primary, batch, behind)
+        if wanted:
+            state.diagnostics.brought(primary.area, wanted, by)
+        if not command.packet and command_batch.knows(mirror, command):
+            self.pass_parts(primary)
+
+    def _is_lost(self, primary: ServerConnection, command: Command) -> bool:
+        """Whether a command asks the primary for what its own statements in front would change."""
+        session = self._state.diagnostics
+        wanted = diagnostics.asked_by(command) | (diagnostics.wanted_by(command) & CONDITIONS)
+        return session.is_at(primary.area, wanted) and not session.survives(wanted)
+
+    def _imitation(
+        self, connection: ServerConnection, command: Command, wanted: int, front: Batch
+    ) -> Imitation:
+        """What makes these parts true there, behind what else goes in front of a command."""
+        if not wanted:
+            return NOTHING_TO_IMITATE
+        asked = diagnostics.asked_by(command) or wanted & CONDITIONS
+        if not asked and self._state.pins.reasons:
+            return Imitation(lost=wanted)  # perhaps by a trace, in which it would show
+        area = connection.area
+        for exchange, _ in front:
+            area.disturb(exchange.disturbs)
+        by = self._state.diagnostics.imitation(area, wanted)
+        if not asked and (by.again or by.lost):
+            return Imitation(lost=wanted)  # too much for what it may keep, or the wrong thing
+        return by
+
+    def _asks_replica(self, primary: ServerConnection) -> bool:
+        """Ask the replica that alone knows FOUND_ROWS(), if the command asks the primary for it."""
+        session = self._state.diagnostics
+        area = session.found_at
+        if area is None or area is primary.area or session.found_rows != NOT_KNOWN:
+            return False
+        if not diagnostics.asked_by(self._current.command) & FOUND_ROWS:
+            return False
+        replica = self._servers.replica(area.server)
+        if replica is None or replica.area is not area or replica.busy or replica.lost:
+            return False
+        if not session.is_at(area, FOUND_ROWS):
+            return False
+        replica.send(ask_found_rows(replica.query_attributes))
+        self._asked = replica
+        self._in_time = self._call_later(self._connect_timeout, self.go_on)
+        return True
+
+    def told_found_rows(self, connection: ServerConnection) -> None:
+        """A server was asked for FOUND_ROWS(), and has answered, or is gone."""
+        if connection is self._asked:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """The command waits no longer for what a replica says of FOUND_ROWS()."""
+        self._state.diagnostics.forget()  # unless it was told
+        self.leave()
+        primary = self._servers.primary
+        if primary is not None and not primary.lost and self._current.answer.stage == HOLDING:
+            self.to_primary(primary)
+
+    def leave(self) -> None:
+        """Nobody waits for that any more."""
+        self._asked = None
+        if self._in_time is not None:
+            self._in_time.cancel()
+            self._in_time = None
+
+    def save_found_rows(self, primary: ServerConnection) -> None:
+        """Ask for FOUND_ROWS(), if a statement of the proxy's own would change it."""
+        command = self._current.command
+        if diagnostics.is_lost(self._state.diagnostics, primary.area, command):
+            primary.send(ask_found_rows(primary.query_attributes))
+
+    def _withheld(self) -> bool:
+        """Refuse what may write while it is not clear who the primary is, as if it were read only.
+
+        A refused COMMIT must be rolled back; so the session ends here.
+        """
+        command = self._current.command
+        inside = self._state.transaction.is_open
+        if not command_batch.may_be_withheld(command, self._current.outcome, inside=inside):
+            return False
+        names = " and ".join(server.name for server in self._topology.rivals)
+        message = (
+            "The MySQL server is running with the --read-only option so it cannot execute this"
+            f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
+        )
+        code = ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT
+        statement = command.statement
+        ends = statement is not None and statement.kind is StatementClass.TRANSACTION
+        if (ends and inside) or not command.packet:
+            self._own_answers.end(message, code)
+        else:
+            self._own_answers.refuse(code, message, Reason.WRITE)
+        return True
+
+    def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
+        read, current, state = self._read, self._current, self._state
+        command, outcome = current.command, current.outcome
+        current.answer.stage = HOLDING
+        self._servers.activate(replica)
+        outcome.sent_at = read.sent_at
+        audits = (
+            self._audits.on
+            and decision.proof is not _UNPROVED
+            and bool(outcome.required)
+            and not read.bound
+            and self._audits.due()
+        )
+        gtids, question, budget = decision.proof_set, "", 0.0
+        waits = decision.proof is _WAITED and gtids is not None
+        if waits:
+            question = beside_wait(read, confirm=decision.confirm)
+            budget = read.budget
+        elif decision.confirm:
+            question = columns(read.question())
+        transaction = state.transaction
+        if command.is_read and not transaction.autocommit:
+            transaction.implied_read(state, command.rules)
+        snapshot, mirror = transaction.snapshot, replica.mirror
+        takes = snapshot is not None and (
+            mirror.needs_reset or mirror.transaction_reads is not snapshot
+        )
+        asking = NOTHING
+        if waits or question or audits:
+            audited = outcome.required if audits else None
+            asking = ReplicaChecks(gtids if waits else None, budget, question, audited)
+        batch = command_batch.before_read(
+            mirror,
+            asking,
+            command,
+            state,
+            replica.settings,
+            replica.query_attributes,
+            asks=decision.reason is Reason.DIAGNOSTIC,
+        )
+        self._servers.show_status(replica)
+        if decision.reason is Reason.DIAGNOSTIC:
+            by = self._imitation(replica, command, diagnostics.asked_by(command), batch)
+            batch += imitated(by, replica.query_attributes)
+        if snapshot is not None:
+            if takes:
+                self._takes_snapshot(decision)
+            if command.is_read:
+                outcome.snapshot_us = snapshot.asked_us
+        if waits and gtids is not None:
+            # The replica is not relied on to end it.
+            outcome.dispatched_us = utc_us()
+            limit = budget + self._connect_timeout
+            self._read_timers.begin_wait(replica.server, gtids, self._now(), limit)
+        self.send(replica, batch)
+        if state.plain:
+            replica.give_to(self._taker)
+
+    def _takes_snapshot(self, decision: Decision) -> None:
+        """The command takes the transaction's snapshot, on the replica that was decided on."""
+        command = self._current.command
+        self._state.transaction.snapshot_taken(
+            decision.server,
+            decision.proof_set or EMPTY,
+            command.rules,
+            self._current.outcome.required,
+            command.arrived_us,
+            stale=decision.reason is Reason.WAIT_TIMEOUT,
+        )
+
+    def to_holder(self, holder: ServerConnection, reason: Reason) -> Step | None:
+        """Write it to the server that has state which no other server has; returns as `to` does."""
+        rules = self._current.command.rules
+        if holder is self._servers.primary:
+            decision = on_primary(self._topology, reason)
+            self._read.bind(decision, rules, self._now())
+            return self.to(decision)
+        if holder.lost and self.reset_is_done():
+            return None
+        if holder.lost or holder.owes_answer:
+            # The answer that it still owes to an earlier read would be taken for this one.
+            self._own_answers.end_lost("it held an open cursor")
+            return None
+        decision = Decision(holder.server, reason, Proof.NONE)
+        self._read.bind(decision, rules, self._now())
+        self._current.outcome.decided(decision)
+        self._current.answer.stage = HOLDING
+        self._servers.activate(holder)
+        self._servers.show_status(holder)
+        self.send(holder)
+        return None
+
+    def reset_is_done(self) -> bool:
+        """Answer COM_STMT_RESET for a replica that is gone: all that it would drop is gone, too."""
+        command = self._current.command
+        if command.code is not Code.COM_STMT_RESET or command.prepared is None:
+            return False
+        self._prepared.close_cursor(command.prepared)
+        self._servers.active = None
+        self._current.answer.stage = DONE
+        self._state.diagnostics.affects_none()
+        self._own_answers.ok()
+        return True
+
+    def send(self, connection: ServerConnection, front: Batch = (), behind: Batch = ()) -> None:
+        """Register and write the command as this server is to get it, in one write.
+
+        Args:
+            connection: to the server.
+            front: what goes in front of it.
+            behind: what goes right behind it.
+        """
+        command, mirror = self._current.command, connection.mirror
+        prepared = command.prepared
+        handle = None if prepared is None else mirror.statements.get(prepared.number)
+        if prepared is not None and handle is None:
+            # The server must be told of it first; the command follows when it has answered.
+            schema = self._state.schema
+            if connection is self._servers.primary:
+                mirror.schema = schema
+            if not command.packet:
+                self._long.hold()
+            data = connection.register(front + prepare_on(mirror, prepared, schema))
+        else:
+            data = connection.register(front) if front else b""
+            connection.expect(command_batch.expected(command))
+            data += command_batch.own_packet(command, handle, self._query_attributes)
+        if behind:
+            data += connection.register(behind)
+        if data:
+            connection.write(data)
+
+    def pass_parts(self, connection: ServerConnection) -> None:
+        """Let the parts of a long command go to the server, which knows what they belong to."""
+        prepared = self._current.command.prepared
+        if prepared is None:
+            self._long.give(connection.write)
+            return
+        handle = connection.mirror.statements[prepared.number]
+        attributes = self._query_attributes
+        self._long.give(connection.write, lambda part: prepared.command(part, handle, attributes))

@@ -1,0 +1,197 @@
+"""Statements to Tidegate itself: the proxy answers them, and no server sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ServerErrorCode
+from proxy.client.requests import token
+from proxy.client.session_rules import without
+from proxy.observe import show
+from proxy.observe.show import LastAnswer, Shown
+from routing.consistency.adjustment import SettingError, read_setting
+from routing.consistency.causal_token import TokenError
+from routing.consistency.decision import Reason
+from routing.sql.tidegate_statement import SelectOwn, SetOwn, ShowOwn, WrongOwn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from protocol.gtid import GtidSet
+    from proxy.client.effects.command_effects import CommandEffects
+    from proxy.client.replies.own_answers import OwnAnswers
+    from proxy.client.requests.commands.command_context import CommandContext
+    from proxy.shared.shared import Shared
+    from routing.consistency.adjustment import Adjustment
+    from routing.consistency.rules import Rules
+    from routing.consistency.scope import ScopeState
+    from routing.request.command import Command
+    from routing.request.outcome import CommandOutcome
+    from routing.sql.tidegate_statement import OwnAssignment, OwnStatement, ShowVariables
+
+    Table = tuple[Sequence[str], Sequence[Sequence[str | None]]]
+    """Names of columns, and rows."""
+
+_VALUES: Final[dict[str, Callable[[Rules], str]]] = {
+    "consistency": lambda rules: rules.consistency,
+    "scope": lambda rules: rules.scope.value,
+    "wait_budget": lambda rules: f"{rules.wait_budget * 1000:g}ms",
+    "on_timeout": lambda rules: rules.on_timeout.value,
+    "application": lambda rules: rules.application,
+    "transaction_reads": lambda rules: rules.transaction_reads.value,
+    "on_split_conflict": lambda rules: rules.on_split_conflict.value,
+}
+
+
+class _WrongOwnError(Exception):
+    """A statement to Tidegate is wrong; the text tells its client why."""
+
+
+class OwnStatements:
+    """Obeys those of one session."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        context: CommandContext,
+        command_effects: CommandEffects,
+        own_answers: OwnAnswers,
+        session_id: int,
+        connection_id: int,
+    ) -> None:
+        """The parts of the session that they may be about.
+
+        Args:
+            shared: what sessions share.
+            context: the session's.
+            command_effects: knows what follows from other rules.
+            own_answers: what its client is told.
+            session_id: names the session in logs.
+            connection_id: what its client was given for one.
+        """
+        self._shared = shared
+        self._context = context
+        self._command_effects = command_effects
+        self._own_answers = own_answers
+        self._session_id = session_id
+        self._connection_id = connection_id
+        self._last_answer: LastAnswer | None = None
+
+    def follows(self, command: Command, outcome: CommandOutcome) -> None:
+        """The next statement follows this command, and may ask about it."""
+        if outcome.reason is not None and outcome.reason is not Reason.PROXY:
+            self._last_answer = LastAnswer.of(command, outcome)
+
+    def asks_primary(self, command: Command) -> bool:
+        """Whether only the primary can say what the bearer of its token must see."""
+        asked = _asked(command)
+        if not isinstance(asked, SelectOwn) or all(name != "token" for name, _ in asked.columns):
+            return False
+        return token.needs_probe(
+            self._scope, self._context.state.rules.level, self._shared.topology.term
+        )
+
+    def obey(self, command: Command, probed: GtidSet | None) -> None:
+        """Do what it says and tell the client, or only tell it what is wrong.
+
+        Args:
+            command: the statement.
+            probed: what the primary has, if it was asked.
+        """
+        try:
+            table = self._obeyed(command, probed)
+        except _WrongOwnError as error:
+            code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
+            self._own_answers.refuse(code, f"Tidegate: {error}", Reason.PROXY)
+            return
+        self._context.state.diagnostics.proxy_answered(0 if table is None else -1)
+        if table is None:
+            self._own_answers.ok()
+        else:
+            self._own_answers.table(*table)
+
+    def _obeyed(self, command: Command, probed: GtidSet | None) -> Table | None:
+        """Do it; what to show for it, or None for an OK.
+
+        Raises:
+            _WrongOwnError: something is wrong with it, and nothing was done.
+        """
+        asked = _asked(command)
+        try:
+            if isinstance(asked, SetOwn):
+                self._assign(asked)
+                return None
+            if isinstance(asked, SelectOwn):
+                return self._selected(asked, probed)
+        except (SettingError, TokenError) as error:
+            raise _WrongOwnError(str(error)) from error
+        if isinstance(asked, WrongOwn):
+            raise _WrongOwnError(asked.message)
+        return None if asked is None else self._shown(asked)
+
+    @property
+    def _scope(self) -> ScopeState:
+        """The scope of the session's reads."""
+        state, shared = self._context.state, self._shared
+        return state.reading(state.rules, shared.topology.term, shared.now())
+
+    def _assign(self, asked: SetOwn) -> None:
+        """Apply settings and tokens: all, or none."""
+        context, shared = self._context, self._shared
+        chosen = context.rules.chosen
+        tokens: list[str] = []
+        for assignment in asked.assignments:
+            if assignment.name == "token":
+                tokens.append(assignment.value or "")
+            else:
+                chosen = _chosen(chosen, assignment)
+        verified = [token.verified(text, context.config) for text in tokens]
+        if chosen != context.rules.chosen:
+            self._command_effects.adjust(chosen)
+        for gtids in verified:
+            token.take(gtids, context.state, self._scope, shared.topology.primary, shared.now())
+
+    def _selected(self, asked: SelectOwn, probed: GtidSet | None) -> Table:
+        state, config = self._context.state, self._context.config
+        rules = state.rules
+        row = [
+            token.signed(self._scope, rules.level, probed, config)
+            if name == "token"
+            else _VALUES[name](rules)
+            for name, _ in asked.columns
+        ]
+        return [label for _, label in asked.columns], [row]
+
+    def _shown(self, asked: ShowOwn | ShowVariables) -> Table:
+        if isinstance(asked, ShowOwn):
+            return show.topic(self._session(), asked.topic)
+        rules = self._context.state.rules
+        names = [name for name in asked.names if name in _VALUES]
+        return ("Variable_name", "Value"), [
+            (f"tidegate_{name}", _VALUES[name](rules)) for name in names
+        ]
+
+    def _session(self) -> Shown:
+        """What SHOW TIDEGATE shows of it."""
+        context, shared = self._context, self._shared
+        return Shown(
+            session_id=self._session_id,
+            connection_id=self._connection_id,
+            state=context.state,
+            topology=shared.topology,
+            now=shared.now(),
+            last_answer=self._last_answer,
+            views=context.views.text,
+            prepared=len(context.prepared),
+            cursors=context.prepared.cursors,
+        )
+
+
+def _asked(command: Command) -> OwnStatement | None:
+    return None if command.statement is None else command.statement.own
+
+
+def _chosen(chosen: Adjustment, assignment: OwnAssignment) -> Adjustment:
+    if assignment.value is None:
+        return without(chosen, assignment.name)
+    return chosen.and_then(read_setting(assignment.name, assignment.value))

@@ -1,0 +1,1 @@
+"""Sessions that give their connections back, and borrow others."""

@@ -1,0 +1,267 @@
+"""Lets an idle session give its connections back, and borrow one for its next command.
+
+First the primary is asked `SAVE_STATE_SQL`, which takes a round trip. A command that comes
+meanwhile is held until the answer is there, and then finds the connection as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket
+from proxy.channel import ChannelClosedError
+from proxy.client.servers import left_behind
+from proxy.client.sharing.portable_state import SAVE_STATE_SQL, PortableState
+from proxy.client.sharing.reconnect import ChangedError, reopen
+from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.exchange import SAVE_STATE
+from proxy.server.statement_packet import statement_packet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.request.command import Command
+    from routing.request.outcome import CommandOutcome
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+
+class ConnectionLease:
+    """The giving back and borrowing of one session.
+
+    Attributes:
+        asking: the primary was asked `SAVE_STATE_SQL`.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        state: Session,
+        servers: Servers,
+        prepared: PreparedStatements,
+        settings: PrimarySettings,
+        connection_id: int,
+    ) -> None:
+        """The session has a connection to the primary; `connection_id` is its client's."""
+        self._shared = shared
+        self._state = state
+        self._servers = servers
+        self._settings = settings
+        self._connection_id = connection_id
+        self._carrying = PortableState(state, servers, prepared, settings)
+        self._seen: Command | None = None  # the last command when the session was looked at
+        self._told = ""  # why it could not give its connection back then
+        self._held: Callable[[], None] | None = None  # what is to follow the answer
+        self._going: asyncio.Future[None] | None = None  # a connection is borrowed
+        self.asking = False
+
+    # The session works
+
+    def began(self) -> None:
+        """Somebody logged in."""
+        self._rests_no_more()
+        self._carrying.began()
+
+    def ended(
+        self, command: Command, outcome: CommandOutcome, connection: ServerConnection
+    ) -> None:
+        """A command has ended on a server: see whether it leaves state that cannot be carried."""
+        self._carrying.ended(command, outcome, connection)
+
+    def asks_id(self, command: Command) -> bool:
+        """Whether a command shows the id of a connection that the client was not told."""
+        return self._carrying.asks_id(command)
+
+    def killed(self) -> None:
+        """A KILL was sent for what the session runs: it must find the session's connection."""
+        self._carrying.keep("killed")
+
+    # It rests
+
+    def rest(self, command: Command) -> None:
+        """Begin to give the connections back, if no other command came since the last call.
+
+        `command` is its last one, which has ended.
+        """
+        seen, self._seen = self._seen, command
+        primary = self._servers.primary
+        if seen is not command or primary is None or self.asking:
+            return
+        reason = self._carrying.reason()
+        if not reason:
+            self._take_leave(primary)
+        elif reason != self._told:
+            self._shared.metrics.not_given_back(reason)
+        self._told = reason
+
+    def let_others(self, *, rests: bool) -> None:
+        """Others wait for connections: give back those that the session has had for long enough."""
+        for connection in self._servers.connections:
+            slot = connection.slot
+            if slot is not None and self._shared.slots.wants(slot):
+                self.give_way(connection.server, rests=rests)
+
+    def give_way(self, server: Server, *, rests: bool) -> None:
+        """Begin to give back a connection to this server, since others wait for one.
+
+        `rests`: the client waits for nothing.
+        """
+        if not (rests or self.is_under_way):
+            return
+        primary = self._servers.primary
+        if not self.is_away and (primary is None or self._carrying.reason()):
+            return
+        replica = self._servers.replica(server)
+        if primary is not None and server is primary.server:
+            if not self.asking:
+                self._take_leave(primary)
+            if primary.slot is not None:
+                primary.slot.gives(giving=True)
+        elif (
+            replica is not None
+            and not replica.busy
+            # Also a session that is away may have opened a transaction there.
+            and replica.mirror.transaction_reads is None
+            and server not in self._asked_about
+        ):
+            self._servers.give_replica(replica)
+
+    def _take_leave(self, primary: ServerConnection) -> None:
+        self.asking = True
+        question = statement_packet(SAVE_STATE_SQL, primary.query_attributes)
+        primary.send(((SAVE_STATE, question),))
+
+    def holds(self, follow: Callable[[], None]) -> bool:
+        """Whether a command has to wait for the primary's answer; `follow` serves it then."""
+        if self.asking:
+            self._held = follow
+        return self.asking
+
+    def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """Take from the primary's answer what the session carries."""
+        if self.asking:
+            self._carrying.saved_state(primary, stream)
+
+    def answered(self, connection: ServerConnection) -> bool:
+        """Whether a complete answer was to `SAVE_STATE`: the connections are given back now.
+
+        If a command came meanwhile, it is served instead, or after others who wait.
+        """
+        if not self.asking or connection is not self._servers.primary:
+            return False
+        self.asking = False
+        carrying, follow = self._carrying, self._held
+        carried, self._held = carrying.carried, None
+        slot = connection.slot
+        wanted = slot is not None and slot.giving
+        if slot is not None:
+            slot.gives(giving=False)
+        if (follow is None or wanted) and carried is not None and not carrying.is_kept:
+            self._servers.give_back(self._connection_id, self._asked_about)
+            self._shared.metrics.given_back(connection.server.name)
+            if follow is not None:
+                follow()
+            return True
+        carrying.carried = None
+        if follow is not None:
+            follow()
+        return True
+
+    @property
+    def _asked_about(self) -> tuple[Server | None, ...]:
+        """The servers whose connections the next statement may ask about the one before."""
+        return self._state.diagnostics.bound  # elsewhere the same can be made
+
+    def left(self) -> None:
+        """The client, or the primary, is gone: nothing is to follow any more."""
+        self.asking = False
+        self._held = None
+        self._rests_no_more()
+        self._carrying.carried = None
+
+    def _rests_no_more(self) -> None:
+        if self.is_away:
+            self._shared.metrics.rests_no_more()
+
+    # It has no connection
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the session has no connection to the primary for now."""
+        return self._carrying.carried is not None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it is about to have one again."""
+        return self._going is not None
+
+    @property
+    def cause(self) -> str:
+        """Why the session cannot go on; "" if it has a connection, or may get one again."""
+        carried = self._carrying.carried
+        if carried is None or self._going is not None:
+            return ""  # who is borrowing is told then
+        return left_behind(carried.server, carried.epoch, self._shared.topology)
+
+    async def borrow(self) -> ErrPacket | None:
+        """Have a connection to the primary again; what to tell the client if there is none.
+
+        A caller that comes while a connection is being borrowed waits for it, and gets None.
+
+        Raises:
+            ServerFullError: it may have one later.
+        """
+        if self._going is not None:
+            await asyncio.wait([self._going])
+            return None
+        if not self.is_away:
+            return None
+        self._going = asyncio.get_running_loop().create_future()
+        try:
+            await self._borrow()
+        except ServerFullError:
+            raise
+        except ServerRefusedError as error:
+            self._shared.pool.lending.refused(self._servers.login.username, error.error.code)
+            return error.error
+        except ChangedError as error:
+            return _ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again")
+        except (ServerUnreachableError, ChannelClosedError) as error:
+            message = f"Lost connection to MySQL server: {error}"
+            return _ended(ServerErrorCode.CR_SERVER_LOST, message)
+        finally:
+            self._going.set_result(None)
+            self._going = None
+        return None
+
+    async def _borrow(self) -> None:
+        servers, carrying = self._servers, self._carrying
+        carried = carrying.carried
+        if carried is None:
+            return
+        tracking = self._state.trackers.gtids  # the level may become another one meanwhile
+        opened, named = await reopen(
+            *(self._shared, servers.login, self._state, carried),
+            *(self._connection_id, tracking),
+        )
+        if carrying.carried is not carried:
+            opened.abort()  # another user has logged in meanwhile
+            return
+        servers.borrowed(opened)
+        self._rests_no_more()
+        carrying.carried = None
+        carrying.unnamed = not named
+        self._settings.made(tracking)
+        self._shared.metrics.borrowed(opened.connection.server.name)
+
+
+def _ended(code: ServerErrorCode, message: str) -> ErrPacket:
+    return ErrPacket(code.code, code.sqlstate, f"Tidegate: {message}")

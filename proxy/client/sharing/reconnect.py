@@ -1,0 +1,157 @@
+"""A session that gave its connection to the primary back logs in again, and goes on as it was.
+
+The server judges the login like any other, so a user who may not log in any more is refused; or it
+judged the same login a moment ago (`proxy.server.verified_login`). All that the session
+carries is set, and compared (`proxy.client.sharing.portable_state`), before its next command is
+sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ProtocolError, ServerErrorCode
+from proxy.channel import ChannelClosedError
+from proxy.client.sharing.portable_state import DIGEST
+from proxy.client.statements.session_setup import assignments
+from proxy.server.account import Requirement
+from proxy.server.connect.opened import Opened
+from proxy.server.errors import ServerRefusedError
+from proxy.server.query import answer, ask
+from routing.session.defaults import differences
+from routing.session.variables import DEFAULT_ISOLATION, ISOLATION
+
+if TYPE_CHECKING:
+    from proxy.client.sharing.portable_state import Carried
+    from proxy.server.login import Login
+    from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+_MAY_NOT: Final = frozenset(
+    {
+        ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR.code,
+        ServerErrorCode.ER_WRONG_VALUE_FOR_VAR.code,
+    }
+)
+"""Errors by which the server says that the account may not set its connection id."""
+
+
+class ChangedError(Exception):
+    """The session cannot be restored as it was; the text says why."""
+
+
+async def reopen(
+    shared: Shared,
+    login: Login,
+    state: Session,
+    carried: Carried,
+    connection_id: int,
+    tracking: str,
+) -> tuple[Opened, bool]:
+    """Log in at the primary again, and make the session what it was.
+
+    Args:
+        shared: what sessions share.
+        login: as whom.
+        state: what routing knows of the session.
+        carried: what it took along.
+        connection_id: what its client was given for one.
+        tracking: the session_track_gtids that its level needs.
+
+    Returns:
+        The connection, and whether CONNECTION_ID() tells that id on it.
+
+    Raises:
+        ServerRefusedError: the server does not let the account in any more.
+        ServerUnreachableError, ChannelClosedError: there is no connection.
+        ChangedError: the session that the server gives now is different.
+    """
+    primary = shared.topology.primary
+    if primary is not carried.server:
+        raise ChangedError("another server has become the primary")
+    again = replace(login, database=state.schema or None)
+    opened = await _log_in(shared, primary, again, state.schema, tracking)
+    try:
+        named = await _restore(opened, state, carried, connection_id)
+        if opened.connection.epoch != carried.epoch:
+            raise ChangedError("the primary was restarted")  # noqa: TRY301 the connection closes
+        if opened.requirement not in (Requirement.NOTHING, Requirement.TLS):
+            raise ChangedError("the account's REQUIRE clause is another")  # noqa: TRY301 likewise
+    except ProtocolError as error:
+        opened.abort()
+        raise ChannelClosedError(str(error)) from error
+    except BaseException:
+        opened.abort()
+        raise
+    return opened, named
+
+
+async def _log_in(
+    shared: Shared, primary: Server, login: Login, schema: str, tracking: str
+) -> Opened:
+    """Take a connection on which the server accepted the login a moment ago, or log in."""
+    logins = shared.logins
+    slot = await logins.enter(primary)
+    if shared.terms.has_begun():
+        lent = logins.lend(primary, login, tracking, schema, slot)
+        if lent is not None:
+            return lent.opened()
+    opened = await logins.log_in(primary, login, tracking, slot)
+    if not isinstance(opened, Opened):
+        opened.channel.abort()
+        raise ServerRefusedError(opened.refusal)
+    try:
+        await shared.terms.begin(opened, login)
+    except BaseException:
+        opened.abort()
+        raise
+    return opened
+
+
+async def _restore(opened: Opened, state: Session, carried: Carried, connection_id: int) -> bool:
+    """Set what the session carries; whether CONNECTION_ID() tells this id."""
+    channel, connection = opened.channel, opened.connection
+    named = connection.thread_id == connection_id
+    naming = [] if named else [b"SET @@SESSION.pseudo_thread_id=%d" % connection_id]
+    setting = assignments(differences(state.defaults, opened.identity.defaults))
+    if opened.identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
+        setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
+    setting += statements(state, carried, autocommit=opened.identity.autocommit)
+    try:
+        sent = [*naming, *setting, b"SELECT " + DIGEST]
+        ask(channel, connection, *sent, ahead=opened.ahead)
+        for _ in opened.ahead:
+            await answer(channel, connection)
+        for _ in naming:
+            try:
+                await answer(channel, connection)
+                named = True
+            except ServerRefusedError as error:
+                if error.error.code not in _MAY_NOT:
+                    raise
+        for _ in setting:
+            await answer(channel, connection)
+        row = await answer(channel, connection)
+        if not row or row[0] != carried.digest:
+            raise ChangedError("default values of variables, or default roles, have changed")
+    except ServerRefusedError as error:
+        raise ChangedError(f"the server does not take the session's settings: {error}") from error
+    return named
+
+
+def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[bytes]:
+    """What gives a connection that has just logged in the session's variables.
+
+    Args:
+        state: of the session.
+        carried: what it took along.
+        autocommit: what the login gave.
+    """
+    found = assignments(state.variables)
+    if state.transaction.autocommit is not autocommit:
+        found.append(b"SET autocommit=%d" % state.transaction.autocommit)
+    if carried.last_insert_id:
+        found.append(b"SET @@SESSION.last_insert_id=%d" % carried.last_insert_id)
+    return found

@@ -1,0 +1,45 @@
+"""A WAIT on the primary for all that it has begun to commit: then it shows what replicas show."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import TEXT_ZERO
+from proxy.client.statements.server_error import error_of
+from proxy.client.statements.time_limit import hint_ms
+from proxy.server.exchange import WAIT_FOR_OWNED
+from proxy.server.statement_packet import statement_packet
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.server.exchange import Batch
+
+_log = logging.getLogger(__name__)
+
+_SQL: Final = (
+    b"SELECT /*+ MAX_EXECUTION_TIME(%d) */ WAIT_FOR_EXECUTED_GTID_SET("
+    b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
+    b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
+)
+
+
+def wait_for_owned(budget: float, query_attributes: bool) -> Batch:
+    """A WAIT, on the primary, for all that it has begun to commit.
+
+    Two replacements make a set of `gtid_owned` (`protocol.gtid_owned` has its form).
+    """
+    seconds = max(budget, 0.001)
+    sql = _SQL % (hint_ms(seconds), f"{seconds:.3f}".encode("ascii"))
+    return ((WAIT_FOR_OWNED, statement_packet(sql, query_attributes)),)
+
+
+def shows_all(stream: ResponseStream) -> bool:
+    """Whether the primary has finished what it was committing."""
+    if stream.error is None and stream.rows == 1 and stream.row == TEXT_ZERO:
+        return True
+    _log.warning(
+        "the primary has not finished what it was committing: %s",
+        error_of(stream, "the wait budget ran out"),
+    )
+    return False

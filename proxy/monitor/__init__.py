@@ -1,0 +1,1 @@
+"""Watches the servers: who is up, who is the primary, who has what."""

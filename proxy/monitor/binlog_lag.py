@@ -1,0 +1,245 @@
+"""Reads replicas' binary logs, for the lag of every transaction that they apply (WL#7319).
+
+A replica's log has each transaction with two times: its commit on its first server, and the
+replica's own. The time between the two is its lag from end to end. It is shown and counted, but
+proves nothing: a log runs ahead of what a server shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from protocol.binlog.dump_request import DumpRequest
+from protocol.binlog.gtid_stream import GtidStream
+from protocol.errors import ProtocolError, ServerErrorCode
+from proxy import tasks
+from proxy.channel import ChannelClosedError
+from proxy.server.connect.opening import open_connection
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.query import query
+from routing.servers.lag import between
+from routing.servers.topology import Role
+
+if TYPE_CHECKING:
+    from protocol.binlog.gtid_event import GtidEvent
+    from proxy.observe.metrics import StreamEnd
+    from proxy.server.connect.opened import Opened
+    from proxy.server.login import Login
+    from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
+
+_log = logging.getLogger(__name__)
+
+_HEARTBEAT_S: Final = 5.0
+"""How often a server with nothing to send sends a heartbeat."""
+_SILENCE_S: Final = 3 * _HEARTBEAT_S
+_BACKOFF_FIRST_S: Final = 1.0
+_BACKOFF_LAST_S: Final = 60.0
+_LOGS: Final = b"SELECT @@GLOBAL.log_bin,@@GLOBAL.log_replica_updates"
+_READER: Final = (
+    "SET @replica_uuid='{uuid}',@slave_uuid='{uuid}',"
+    "@source_heartbeat_period={period},@master_heartbeat_period={period},"
+    "@source_binlog_checksum='CRC32',@master_binlog_checksum='CRC32'"
+)
+"""A server ends the stream of an older reader with the same UUID, or id where there is none."""
+
+
+class _UnloggedError(Exception):
+    """What the server replicates is not in its log."""
+
+
+class _Stream:
+    """What is known of one replica's stream.
+
+    Attributes:
+        task: reads it; None while nobody does.
+        epoch: the server's incarnation whose log that is; None while that is not known.
+        active: transactions from some moment on will come by it, if nothing fails.
+        counted: it was active since the monitor's last look.
+        begun_at: since when (monotonic s) it is read; None while it is not.
+        retry_at: it is not tried before that moment, monotonic s.
+        told: why it is not read, as last logged; None if nothing was logged.
+    """
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.told: StreamEnd | None = None
+        self.counted = False
+        self.forget()
+
+    def forget(self) -> None:
+        """It is not read; the next try may be at once."""
+        self.epoch: int | None = None
+        self.active = False
+        self.begun_at: float | None = None
+        self.retry_at = 0.0
+        self._backoff = _BACKOFF_FIRST_S
+
+    def ended(self, now: float) -> None:
+        """It is not read any more, and is not tried again at once."""
+        if self.begun_at is not None and now - self.begun_at > _BACKOFF_LAST_S:
+            self._backoff = _BACKOFF_FIRST_S
+        self.active = False
+        self.begun_at = self.epoch = None
+        self.retry_at = now + self._backoff
+        self._backoff = min(2 * self._backoff, _BACKOFF_LAST_S)
+
+    @property
+    def runs(self) -> bool:
+        """Whether its task has not ended."""
+        return self.task is not None and not self.task.done()
+
+
+class BinlogLag:
+    """A connection to each replica, if `binlog-lag` is on; only the first worker has them."""
+
+    def __init__(self, shared: Shared, login: Login) -> None:
+        self._shared = shared
+        self._login = login
+        self._wanted = shared.config.binlog_lag == "on"
+        self._streams: dict[Server, _Stream] = {}
+
+    def follow(self, server: Server) -> None:
+        """The monitor has looked at a server: read its log if it is a replica."""
+        if not self._wanted or self._shared.worker:
+            return
+        if server.role is Role.PRIMARY:
+            self.leave(server)
+            return
+        stream = self._streams.setdefault(server, _Stream())
+        if stream.runs:
+            if stream.epoch not in (None, server.epoch):
+                self.leave(server)
+        elif self._shared.now() >= stream.retry_at:
+            stream.task = tasks.start(self._run(server, stream), f"binary log of {server.name}")
+
+    def leave(self, server: Server) -> None:
+        """A server does not answer, has begun anew, or is no replica."""
+        stream = self._streams.get(server)
+        if stream is None:
+            return
+        if stream.runs and stream.task is not None:
+            stream.task.cancel()
+        stream.forget()
+
+    async def stop(self) -> None:
+        """Read no more."""
+        await tasks.stop(*[one.task for one in self._streams.values() if one.task is not None])
+
+    def reads(self, server: Server) -> bool:
+        """Whether every transaction of a server is measured now."""
+        stream = self._streams.get(server)
+        return stream is not None and stream.begun_at is not None
+
+    def leaves_to_looks(self, server: Server) -> bool:
+        """Whether the transactions that this look found are not counted by the stream.
+
+        To be asked once for each look, when its answer is there.
+        """
+        if not self._wanted:
+            return True
+        if self._shared.worker:
+            return False
+        stream = self._streams.get(server)
+        if stream is None:
+            return True
+        counted, stream.counted = stream.counted, stream.active
+        return not counted
+
+    async def _run(self, server: Server, stream: _Stream) -> None:
+        try:
+            # The stream counts what comes from here on; a look that comes first counts nothing.
+            stream.active = stream.counted = True
+            shared = self._shared
+            config = shared.config
+            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
+            stream.epoch = opened.connection.epoch
+            try:
+                async with asyncio.timeout(config.connect_timeout):
+                    await self._ask(opened)
+                await self._read(server, stream, opened)
+            finally:
+                opened.channel.abort()
+        except _UnloggedError as error:
+            self._ended(server, stream, "unlogged", str(error))
+        except ServerRefusedError as error:
+            cause: StreamEnd = "refused"
+            text = str(error)
+            if error.error.code == ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR.code:
+                cause = "denied"
+                text = f"{text}; GRANT REPLICATION SLAVE ON *.* TO {self._login.username}"
+            self._ended(server, stream, cause, text)
+        except ProtocolError as error:
+            self._ended(server, stream, "malformed", str(error))
+        except (ServerUnreachableError, ChannelClosedError, TimeoutError) as error:
+            self._ended(server, stream, "lost", str(error) or "nothing came in time")
+        finally:
+            stream.task = None  # a cancelled task keeps its frames, which know the stream
+
+    async def _ask(self, opened: Opened) -> None:
+        """Send the command for the log, from what the server had at the login.
+
+        Raises:
+            _UnloggedError: there would be nothing of interest.
+            ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        """
+        channel, connection = opened.channel, opened.connection
+        if await query(channel, connection, _LOGS) != [b"1", b"1"]:
+            raise _UnloggedError(
+                "it does not log what it replicates (log_bin, log_replica_updates)"
+            )
+        uuid = uuid4()
+        settings = _READER.format(uuid=uuid, period=round(_HEARTBEAT_S * 1e9))
+        await query(channel, connection, settings.encode())
+        # Few servers have so large an id; and readers with the same id are told apart by their
+        # UUIDs.
+        server_id = 1 << 31 | uuid.int & (1 << 31) - 1
+        channel.sequence_id = 0
+        channel.write_packet(DumpRequest(server_id, opened.identity.executed).serialise())
+
+    async def _read(self, server: Server, stream: _Stream, opened: Opened) -> None:
+        events = GtidStream()
+        channel = opened.channel
+        channel.read_ahead()
+        while not events.ended:
+            async with asyncio.timeout(_SILENCE_S):
+                received = await channel.read_some()
+            for event in events.receive_data(received):
+                self._count(server, event)
+            if events.begun and stream.begun_at is None:
+                self._began(server, stream)
+        if events.error is not None:
+            raise ServerRefusedError(events.error)
+        raise ChannelClosedError("the server has ended it")
+
+    def _count(self, server: Server, event: GtidEvent) -> None:
+        gtid, times = event.gtid, event.timestamps
+        if gtid is None or times is None:
+            return
+        source = gtid.tsid.partition(":")[0]
+        if source == server.uuid:
+            return  # its own: nothing was replicated
+        servers = self._shared.topology.servers
+        clock = next((one.clock for one in servers if one.uuid == source), None)
+        lag = between(times.original or None, times.immediate or None, server.clock, clock)
+        if lag is not None:
+            metrics = self._shared.metrics
+            metrics.transaction_lag(server.name, source, "end_to_end", max(0, lag.us))
+
+    def _began(self, server: Server, stream: _Stream) -> None:
+        stream.begun_at = self._shared.now()
+        stream.told = None
+        _log.info("the lag of each transaction of server %s is read in its log", server.name)
+
+    def _ended(self, server: Server, stream: _Stream, cause: StreamEnd, text: str) -> None:
+        stream.ended(self._shared.now())
+        self._shared.metrics.binlog_stream_ended(server.name, cause)
+        if stream.told != cause:
+            stream.told = cause
+            _log.warning(
+                "the binary log of server %s does not tell the lag of its transactions: %s",
+                *(server.name, text),
+            )

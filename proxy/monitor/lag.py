@@ -1,0 +1,313 @@
+"""Asks a server about its clock and its replication, and takes what that tells of its lag."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from protocol.errors import MalformedGtidSetError, MalformedPacketError, ServerErrorCode
+from protocol.gtid import GtidSet
+from proxy.monitor import heartbeat
+from proxy.monitor.heartbeat import IN_UTC
+from proxy.server.errors import ServerRefusedError
+from proxy.server.query import answer, ask, rows
+from proxy.wall_clock import utc_us
+from routing.servers.clock import Clock
+from routing.servers.heartbeat import Heartbeats
+from routing.servers.lag import Behind, Look
+from routing.servers.replication_status import MalformedStatusError, microseconds, receiver, worker
+from routing.servers.topology import Role
+
+if TYPE_CHECKING:
+    from proxy.channel import PacketChannel
+    from proxy.monitor.binlog_lag import BinlogLag
+    from proxy.observe.metrics import Hop, LagMeans
+    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.servers.lag import Lag, Span, Transaction
+    from routing.servers.topology import Server
+
+_log = logging.getLogger(__name__)
+
+TABLES: Final = (
+    "performance_schema.replication_connection_status",
+    "performance_schema.replication_applier_status_by_worker",
+)
+"""What an account must be allowed to SELECT from."""
+
+_DENIED: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_DBACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_TABLEACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    )
+)
+_CLOCK: Final = b"SELECT UTC_TIMESTAMP(6)"
+_RECEIVERS: Final = (
+    b"SELECT CHANNEL_NAME,SOURCE_UUID,SERVICE_STATE,RECEIVED_TRANSACTION_SET,"
+    b"LAST_QUEUED_TRANSACTION,LAST_QUEUED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,"
+    b"LAST_QUEUED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP,"
+    b"LAST_QUEUED_TRANSACTION_START_QUEUE_TIMESTAMP,LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP"
+    b" FROM performance_schema.replication_connection_status"
+)
+_WORKERS: Final = (
+    b"SELECT CHANNEL_NAME,LAST_APPLIED_TRANSACTION,"
+    b"LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,"
+    b"LAST_APPLIED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP,"
+    b"LAST_APPLIED_TRANSACTION_START_APPLY_TIMESTAMP,LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP,"
+    b"APPLYING_TRANSACTION,APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,"
+    b"APPLYING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP,APPLYING_TRANSACTION_START_APPLY_TIMESTAMP"
+    b" FROM performance_schema.replication_applier_status_by_worker"
+)
+_STATE: Final = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
+"""Asked after the others: what was received before and is not in the set is not applied."""
+
+
+async def clock(channel: PacketChannel, connection: ServerConnection) -> Clock:
+    """How far a server's clock is ahead of the proxy's.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        MalformedStatusError: the answer is no time.
+    """
+    asked_us = _now_us()
+    ask(channel, connection, _CLOCK)
+    return await _clock(channel, connection, asked_us)
+
+
+class Refused(NamedTuple):
+    """Why a server does not say what its replication does: its error code and message."""
+
+    code: int
+    message: str
+
+
+async def look(
+    channel: PacketChannel, connection: ServerConnection
+) -> tuple[Clock, Look | Refused]:
+    """The same, and what the server says about its replication, or why it does not.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError, MalformedStatusError: as `clock`.
+    """
+    asked_us = _now_us()
+    ask(channel, connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
+    refused: Refused | None = None
+    told: list[list[dict[str, bytes | None]]] = []
+    own = await _clock(channel, connection, asked_us)
+    await answer(channel, connection)
+    for _ in (_RECEIVERS, _WORKERS):
+        try:
+            told.append(await rows(channel, connection))
+        except ServerRefusedError as error:
+            refused = refused or Refused(error.error.code, str(error))
+    row = await answer(channel, connection)
+    if refused is not None:
+        return own, refused
+    if len(row) != 2 or row[1] is None:
+        raise MalformedPacketError("the server did not say what it has")
+    try:
+        executed = GtidSet.parse(row[1], connection.server.applied)
+    except MalformedGtidSetError as error:
+        raise MalformedStatusError(f"gtid_executed: {error}") from None
+    receivers, workers = told
+    return own, Look(
+        [receiver(one) for one in receivers],
+        [worker(one) for one in workers],
+        _time(row[0]),
+        executed,
+    )
+
+
+async def _clock(channel: PacketChannel, connection: ServerConnection, asked_us: int) -> Clock:
+    row = await answer(channel, connection)
+    return Clock.told(_time(row[0] if row else None), asked_us, _now_us())
+
+
+def _time(text: bytes | None) -> int:
+    time_us = microseconds(text, "UTC_TIMESTAMP(6)")
+    if time_us is None:
+        raise MalformedStatusError("the server did not say what time it is")
+    return time_us
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000  # the loop's time is that of its last turn
+
+
+class LagWatch:
+    """Asks on the monitor's connections; enters lag into topology, metrics and log."""
+
+    def __init__(self, shared: Shared, username: str, binlog: BinlogLag) -> None:
+        self._shared = shared
+        self._username = username
+        self._binlog = binlog
+        self._blind: set[Server] = set()  # cannot be asked, which was logged
+        self._deaf: set[Server] = set()  # likewise for heartbeats
+        self._beats = Heartbeats()
+
+    async def ask(self, server: Server, opened: Opened) -> None:
+        """Ask a server that has said who it is.
+
+        Raises:
+            ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        """
+        try:
+            if server.role is Role.PRIMARY:
+                server.clock = await clock(opened.channel, opened.connection)
+                self.unmeasured(server, "it is the primary")
+                await self._beat(server, opened)
+            else:
+                asked_us = utc_us()
+                server.clock, found = await look(opened.channel, opened.connection)
+                missing_trackers = isinstance(found, Refused) or not found.receivers
+                waits = await self._beat(server, opened) if missing_trackers else None
+                applied = self._replica(server, server.clock, found)
+                if waits is not None:
+                    self._beats_tell(server, waits)
+                if isinstance(found, Look) and opened.connection.epoch == server.epoch:
+                    answered_us = utc_us()
+                    self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
+        except MalformedStatusError as error:
+            server.clock = None
+            self.missing_trackers(server, str(error))
+        self._compare_clocks(server)
+        self._binlog.follow(server)
+        self._tell_means(server)
+
+    async def _beat(self, server: Server, opened: Opened) -> Span | None:
+        """Ask for the heartbeat; return how long a replica waits for the next, as far as known."""
+        table = self._shared.config.heartbeat_table
+        if table is None:
+            return None
+        channel, connection, beats = opened.channel, opened.connection, self._beats
+        waits: Span | None = None
+        try:
+            if server.role is Role.PRIMARY:
+                beats.seen(*await heartbeat.of_primary(channel, connection, table))
+            else:
+                beat = await heartbeat.of_replica(channel, connection, table, beats.server_id)
+                waits = beats.waits(*beat)
+        except (ServerRefusedError, MalformedStatusError) as error:
+            if server not in self._deaf:
+                self._deaf.add(server)
+                _log.warning("server %s tells no heartbeat: %s", server.name, error)
+        else:
+            self._deaf.discard(server)
+        return waits
+
+    def _beats_tell(self, server: Server, waits: Span) -> None:
+        lag = server.replication
+        lag.beats(self._shared.topology.primary.uuid, waits)
+        self._shared.metrics.source_lag(server.name, _current(lag), by_timestamps=False)
+
+    def unmeasured(self, server: Server, cause: str) -> None:
+        """Nothing is known of a server's lag now."""
+        server.replication.unmeasured(cause)
+        server.measured(None, 0.0)
+        self._shared.metrics.source_lag(server.name, None)
+        self._tell_means(server)
+
+    def missing_trackers(self, server: Server, cause: str) -> None:
+        """Nothing is known of a server's lag, which is logged once."""
+        self.unmeasured(server, cause)
+        if server not in self._blind:
+            self._blind.add(server)
+            _log.warning("the lag of server %s is not measured: %s", server.name, cause)
+
+    def gone(self, server: Server) -> None:
+        """A server does not answer, and its clock does not either."""
+        server.clock = None
+        self._shared.metrics.clock_offset(server.name, None)
+        self._binlog.leave(server)
+        self.unmeasured(server, "it does not answer")
+
+    def _replica(self, server: Server, own: Clock, found: Look | Refused) -> list[Transaction]:
+        """Take a look at a replica; return what it has applied since the last one."""
+        if isinstance(found, Refused):
+            cause = found.message
+            if found.code in _DENIED:
+                grants = [f"GRANT SELECT ON {name} TO {self._username}" for name in TABLES]
+                cause = "; ".join((cause, *grants))
+            self.missing_trackers(server, cause)
+            return []
+        shared = self._shared
+        topology = shared.topology
+        lag = server.replication
+        lacking = topology.observations.lacking(found.executed, shared.now())
+        behind = None
+        if lacking is not None:
+            behind = Behind(topology.primary.uuid, lacking[0], round(lacking[1] * 1e6))
+        clocks = {one.uuid: one.clock for one in topology.servers if one.clock is not None}
+        disordered = lag.disordered
+        applied = lag.take(found, server.epoch, own, clocks, behind)
+        if lag.cause:
+            self.missing_trackers(server, lag.cause)
+            return []
+        if server in self._blind:
+            self._blind.discard(server)
+            _log.info("the lag of server %s is measured", server.name)
+        self._warn(server, disordered)
+        metrics = shared.metrics
+        metrics.source_lag(server.name, _current(lag))
+        for source, span in lag.transported:
+            metrics.transaction_lag(server.name, source, "transport", max(0, span.us))
+        counts = self._binlog.leaves_to_looks(server)
+        for one in applied:
+            source = one.stamped.source
+            if one.end_to_end is not None and counts:
+                lag_us = max(0, one.end_to_end.us)
+                metrics.transaction_lag(server.name, source, "end_to_end", lag_us)
+            if one.last_hop is not None:
+                metrics.transaction_lag(server.name, source, "last_hop", max(0, one.last_hop.us))
+            if one.apply_us is not None:
+                metrics.transaction_lag(server.name, source, "apply", max(0, one.apply_us))
+        server.measured(lag.predicts(topology.primary.uuid), shared.now())
+        return applied
+
+    def _warn(self, server: Server, before: bool) -> None:
+        """F6 of WL#7319: once when it begins, once when it is over."""
+        if server.replication.disordered == before:
+            return
+        if before:
+            _log.warning(
+                "commit timestamps of what comes to server %s are in order again", server.name
+            )
+            return
+        self._shared.metrics.clock_warned(server.name)
+        _log.warning(
+            "transactions come to server %s whose original commit is newer than their immediate"
+            " one: the clock of a server that they came by is wrong, or somebody has set"
+            " original_commit_timestamp; their lag cannot be told",
+            server.name,
+        )
+
+    def _tell_means(self, server: Server) -> None:
+        means: LagMeans | None = None
+        if self._binlog.reads(server):
+            means = "binlog"
+        elif not server.replication.cause:
+            means = "performance_schema"
+        elif server.replication.by_heartbeats:
+            means = "heartbeat"
+        self._shared.metrics.lag_means(server.name, means)
+
+    def _compare_clocks(self, server: Server) -> None:
+        primary = self._shared.topology.primary
+        offset = None
+        if server.clock is not None and primary.clock is not None:
+            offset = server.clock.ahead_of(primary.clock).least / 1e6
+        self._shared.metrics.clock_offset(server.name, offset)
+
+
+def _current(lag: Lag) -> dict[tuple[str, str, Hop], float]:
+    found: dict[tuple[str, str, Hop], float] = {}
+    for one in lag.sources:
+        if one.waits is not None:
+            found[one.channel, one.source, "end_to_end"] = max(0, one.waits.us) / 1e6
+        if one.hop_waits is not None:
+            found[one.channel, one.source, "last_hop"] = max(0, one.hop_waits.us) / 1e6
+    return found

@@ -1,0 +1,315 @@
+"""Watches the servers with an account of its own: who is up, who is the primary, who has what."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Capability
+from protocol.errors import ProtocolError, ServerErrorCode
+from protocol.gtid import GtidSet
+from proxy import tasks
+from proxy.channel import ChannelClosedError
+from proxy.monitor.binlog_lag import BinlogLag
+from proxy.monitor.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
+from proxy.monitor.lag import LagWatch
+from proxy.monitor.primary_election import PrimaryElection
+from proxy.monitor.sources import sources
+from proxy.server.connect.opening import open_connection
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import Login
+from proxy.server.query import identify, query
+from routing.servers.gaps import gaps
+from routing.servers.observations import Observation
+from routing.servers.topology import ProbeResult
+
+if TYPE_CHECKING:
+    from proxy.server.connect.opened import Opened
+    from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
+
+_log = logging.getLogger(__name__)
+
+_ACCOUNT_ERRORS: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_DBACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_ACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_TABLEACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_USER_LIMIT_REACHED,
+        ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
+        ServerErrorCode.ER_MUST_CHANGE_PASSWORD,
+        ServerErrorCode.ER_MUST_CHANGE_PASSWORD_LOGIN,
+        ServerErrorCode.ER_ACCOUNT_HAS_BEEN_LOCKED,
+    )
+)
+"""Errors that concern only the monitor's account; clients may still be served there."""
+_PURGED: Final = b"SELECT @@GLOBAL.gtid_executed,@@GLOBAL.gtid_purged"
+_STATEMENT_ERRORS: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_QUERY_INTERRUPTED,
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+    )
+)
+"""Errors that say that the server has ended a statement of the monitor's, or its connection."""
+
+
+class Monitor:
+    """One task per server; nothing at all without a monitor-user.
+
+    A replica's lag is the age of the oldest observation of the primary that the replica does not
+    contain: it needs no privilege and no agreement of clocks, and is as fine as the interval.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._login = Login(
+            username=shared.config.monitor_user or "",
+            password=shared.config.monitor_password,
+            capabilities=Capability.CLIENT_DEPRECATE_EOF,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._opened: dict[Server, Opened] = {}
+        self._blind: set[Server] = set()  # may not be asked for filters, which was logged
+        self._veiled: set[Server] = set()  # those whose replication may not be seen
+        self._succession = PrimaryElection(shared)
+        self._binlog = BinlogLag(shared, self._login)
+        self._lag = LagWatch(shared, self._login.username, self._binlog)
+
+    async def start(self) -> None:
+        """Begin to watch; where the primary is followed, return after a look at each server.
+
+        Raises:
+            StateError: the state file cannot be used.
+        """
+        if self._shared.config.monitor_user is None:
+            return
+        await self._succession.begin()
+        servers = self._shared.topology.servers
+        if self._succession.follows:
+            await asyncio.gather(*(self._look(server) for server in servers))
+            await self._succession.judge()
+        for server in servers:
+            self._tasks.append(tasks.start(self._watch(server), f"monitor {server.name}"))
+
+    async def stop(self) -> None:
+        """Watch no more."""
+        await tasks.stop(*self._tasks)
+        await self._binlog.stop()
+        for server in list(self._opened):
+            self._drop(server)
+        self._succession.end()
+
+    def _drop(self, server: Server) -> None:
+        opened = self._opened.pop(server, None)
+        if opened is not None:
+            opened.channel.abort()
+
+    async def _watch(self, server: Server) -> None:
+        while True:
+            if server.sight is not ProbeResult.UNKNOWN:
+                await asyncio.sleep(self._shared.config.monitor_interval)
+            await self._look(server)
+            await self._succession.judge()
+
+    async def _look(self, server: Server) -> None:
+        """Look at a server, and note how that ended."""
+        shared = self._shared
+        began_at = shared.now()
+        cause = ""
+        usable = True
+        try:
+            async with asyncio.timeout(shared.config.connect_timeout):
+                await self._ask_again(server)
+            sight = ProbeResult.ANSWERED
+        except ServerRefusedError as error:
+            cause = str(error)
+            leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
+            sight = ProbeResult.GONE if leaving else ProbeResult.REFUSED
+            usable = error.error.code in _ACCOUNT_ERRORS | _STATEMENT_ERRORS
+        except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
+            cause = str(error) or "no answer in time"
+            sight = ProbeResult.GONE
+            usable = False
+        if sight is not ProbeResult.ANSWERED:
+            self._drop(server)
+            server.lag = None
+            shared.metrics.lag(server.name, None)
+            server.gap = None
+            shared.metrics.gap(server.name, None)
+            self._lag.gone(server)
+        if usable:
+            server.reached()
+        else:
+            server.unreachable(shared.now())
+        before, server.sight, server.seen_at = server.sight, sight, began_at
+        shared.metrics.server_up(server.name, usable)
+        shared.metrics.server_watched(server.name, sight is ProbeResult.ANSWERED)
+        shared.metrics.server_writable(server.name, server.takes_writes)
+        if sight is before:
+            return
+        if sight is ProbeResult.ANSWERED:
+            _log.info("server %s is up (%s)", server.name, server.version)
+        elif not usable:
+            _log.warning("server %s is down: %s", server.name, cause)
+        else:
+            _log.error(
+                "server %s is not watched, since it does not let the monitor look: %s; mend the"
+                " account %s there, or what ends its statements",
+                *(server.name, cause, self._login.username),
+            )
+
+    async def _ask_again(self, server: Server) -> None:
+        """Ask a server, over a new connection if the kept one turns out to have ended.
+
+        A connection can be killed, or ended for being idle, and its statement interrupted, while
+        the server serves everybody else: only a new connection tells that it does not.
+        """
+        kept = self._opened.get(server)
+        if kept is not None:
+            try:
+                await self._ask(server)
+            except (ServerRefusedError, ServerUnreachableError) as error:
+                cause = str(error)
+            except (ChannelClosedError, ProtocolError) as error:
+                cause = str(error) or "it was closed"
+            else:
+                return
+            self._drop(server)
+            _log.info("the monitor's connection to %s has ended: %s", server.name, cause)
+        await self._ask(server)
+
+    async def _ask(self, server: Server) -> None:
+        shared = self._shared
+        config = shared.config
+        asked_at = shared.now()
+        held = shared.topology.held_by_replicas()
+        opened = self._opened.get(server)
+        if opened is None:
+            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
+            self._opened[server] = opened
+            identity = opened.identity
+            await self._ask_binary_log(server, opened)
+        else:
+            identity = await identify(opened.channel, opened.connection, server)
+        await self._ask_applier(server, opened)
+        self._judge_filters()
+        if self._succession.follows and not identity.read_only:
+            server.sources = await self._sources(server, opened)
+        server.seen_read_only(identity.read_only)
+        now = shared.now()
+        if server is shared.topology.primary:
+            if shared.terms.has_begun():
+                shared.terms.judge(held, identity)
+            else:
+                await shared.terms.begin(opened, self._login)
+            if not server.gtids:
+                shared.sessions.stopped_naming(server)
+            shared.topology.observations.take(
+                Observation(
+                    asked_at,
+                    identity.executed,
+                    server.epoch,
+                    identity.asked_us,
+                    identity.answered_us,
+                    logged=identity.grew,
+                )
+            )
+        else:
+            server.lag = shared.topology.observations.age(identity.executed, now)
+            shared.metrics.lag(server.name, server.lag)
+            server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
+            shared.metrics.gap(server.name, server.gap)
+            if server.regained:
+                await self._ask_purged(server, opened)
+        await self._ask_lag(server, opened)
+        if server in self._veiled:
+            self._drop(server)  # a right that is granted counts for new connections
+        shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
+        if shared.sharing is not None:
+            shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
+
+    async def _ask_purged(self, server: Server, opened: Opened) -> None:
+        row = await query(opened.channel, opened.connection, _PURGED)
+        if len(row) == 2 and row[0] is not None and row[1] is not None:
+            server.got_again(GtidSet.parse(row[0], server.applied), GtidSet.parse(row[1]))
+
+    async def _ask_lag(self, server: Server, opened: Opened) -> None:
+        try:
+            # It has said who it is: locked tables are no reason not to use it.
+            async with asyncio.timeout(self._shared.config.connect_timeout / 2):
+                await self._lag.ask(server, opened)
+        except TimeoutError:
+            self._lag.missing_trackers(server, "its replication tables give no answer in time")
+            self._drop(server)  # the answer may still come
+
+    async def _ask_binary_log(self, server: Server, opened: Opened) -> None:
+        filters = server.filters
+        before = filters.binary_log
+        try:
+            filters.binary_log = await left_out_of_binary_log(opened.channel, opened.connection)
+        except ServerRefusedError as error:
+            filters.binary_log = None
+            self._cannot_see(server, error)
+        if filters.binary_log and filters.binary_log != before:
+            _log.warning("server %s does not log everything: %s", server.name, filters.binary_log)
+
+    async def _ask_applier(self, server: Server, opened: Opened) -> None:
+        try:
+            applier = await left_out_by_applier(opened.channel, opened.connection)
+        except ServerRefusedError as error:
+            server.filters.applier = None
+            self._cannot_see(server, error)
+        else:
+            server.filters.applier = applier
+
+    def _cannot_see(self, server: Server, error: ServerRefusedError) -> None:
+        if server not in self._blind:
+            self._blind.add(server)
+            _log.warning(
+                "the monitor may not see what replication leaves out at %s (%s), so a replica with"
+                " filters would be read; %s TO %s",
+                server.name,
+                error,
+                RIGHTS,
+                self._login.username,
+            )
+
+    def _judge_filters(self) -> None:
+        topology = self._shared.topology
+        primary = topology.primary
+        for replica in topology.replicas:
+            filters = replica.filters
+            cause = filters.judge(primary.filters)
+            self._shared.metrics.filtered(replica.name, filters.lacking)
+            if cause:
+                _log.error(
+                    "replica %s lacks writes whose GTIDs it has, since replication leaves them out"
+                    " (%s); guarded reads %s",
+                    replica.name,
+                    cause,
+                    "go there all the same (filtered-replicas = allow)"
+                    if filters.allowed
+                    else "do not go there until it is made anew (filtered-replicas = refuse)",
+                )
+        self._shared.metrics.filtered(primary.name, lacking=False)
+
+    async def _sources(self, server: Server, opened: Opened) -> frozenset[str] | None:
+        """The servers that a server replicates from; None if that may not be seen."""
+        try:
+            found = await sources(opened.channel, opened.connection)
+        except ServerRefusedError as error:
+            if server not in self._veiled:
+                self._veiled.add(server)
+                _log.error(
+                    "whether server %s replicates cannot be seen, so it is never followed as the"
+                    " primary: %s; GRANT REPLICATION CLIENT ON *.* TO %s",
+                    *(server.name, error, self._login.username),
+                )
+            return None
+        self._veiled.discard(server)
+        return found

@@ -1,0 +1,210 @@
+"""Follows the primary in agreement with all workers, and reports its state."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from protocol.gtid import EMPTY
+from proxy.shared.primary_epoch_file import PrimaryEpochFile
+from proxy.state.sqlite_file import StateError
+from proxy.state.state_file import PrimaryTerm
+from proxy.wall_clock import utc_us
+from routing.servers.failover import REOPEN, Election
+from routing.servers.topology import ProbeResult
+
+if TYPE_CHECKING:
+    from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
+
+_log = logging.getLogger(__name__)
+
+
+class PrimaryElection:
+    """What the monitor's looks mean for who the primary is.
+
+    Without `failover` no other server is followed; whether the primary takes writes is reported in
+    any case.
+
+    A promotion counts once it is written (`proxy.state.state_file`): the first worker to write it
+    has decided, and other workers find it there before they judge. So after each look at a server
+    the file is read.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._election: Election | None = None
+        if shared.config.failover == "read_only":
+            self._election = Election(shared.topology)
+        self._kept = PrimaryEpochFile(shared.config.state_dir)
+        self._term = PrimaryTerm(0, "", "", 0)  # the last one that is known
+        self._judging = asyncio.Lock()
+        self._unkept = ""  # why nothing can be written
+        self._trouble = ""
+        self._strays: set[Server] = set()
+
+    @property
+    def follows(self) -> bool:
+        """Whether another server may become the primary."""
+        return self._election is not None
+
+    async def begin(self) -> None:
+        """Take up what is kept, before the first look at a server.
+
+        Raises:
+            StateError: the state file cannot be used.
+        """
+        if self._election is None:
+            return
+        self._learn(self._election, await self._kept.read())
+        server = self._known(self._term)
+        if server is not None and server is not self._shared.topology.primary:
+            _log.warning(
+                "server %s is the primary since term %d, as the state file says; %s is configured",
+                *(server.name, self._term.number, self._shared.topology.primary.name),
+            )
+            self._shared.topology.promote(server)
+
+    def end(self) -> None:
+        """Judge no more."""
+        self._kept.close()
+
+    async def judge(self) -> None:
+        """Judge the last looks at the servers."""
+        async with self._judging:
+            obstacle = ""
+            if self._election is not None:
+                try:
+                    await self._agree(self._election)
+                    unkept = ""
+                except StateError as error:
+                    unkept = str(error)
+                if unkept and unkept != self._unkept:
+                    _log.error("%s", unkept)
+                self._unkept = unkept
+                obstacle = unkept or self._election.obstacle
+                self._tell_strays()
+            self._shared.metrics.primary_disputed(bool(self._shared.topology.rivals))
+            self._tell(self._judged(obstacle))
+
+    async def _agree(self, election: Election) -> None:
+        """Find out who the primary is, and follow it.
+
+        Raises:
+            StateError: that cannot be kept, or what others have kept not be read; nobody is
+                followed then.
+        """
+        shared = self._shared
+        try:
+            self._learn(election, await self._kept.read())
+            self._follow_term(election)
+        finally:
+            server = election.decide(shared.now())  # so that rivals get no write in any case
+        if server is None or (server.name, server.uuid) == (
+            self._term.address,
+            self._term.server_uuid,
+        ):
+            return
+        us = utc_us()
+        await self._kept.add(PrimaryTerm(self._term.number + 1, server.name, server.uuid, us))
+        self._learn(election, await self._kept.read())  # another worker may have been faster
+        self._follow_term(election)
+        election.decide(shared.now())  # who rivals it
+
+    def _learn(self, election: Election, terms: list[PrimaryTerm]) -> None:
+        """Take what is kept; `terms` is all of it."""
+        if not terms or terms[-1] == self._term:
+            return
+        self._term = terms[-1]
+        self._shared.metrics.primary_term(self._term.number)
+        election.kept = self._term.server_uuid
+        election.former = frozenset(term.server_uuid for term in terms) - {election.kept}
+        if self._known(self._term) is None:
+            _log.warning(
+                "state file: the primary since term %d is %s, which is not configured; it is passed"
+                " over. Each cluster needs a state-dir of its own",
+                *(self._term.number, self._term.address),
+            )
+
+    def _known(self, term: PrimaryTerm) -> Server | None:
+        servers = self._shared.topology.servers
+        return next((server for server in servers if server.name == term.address), None)
+
+    def _follow_term(self, election: Election) -> None:
+        """Route to the primary of the last term."""
+        shared = self._shared
+        old = shared.topology.primary
+        server = self._known(self._term)
+        if server is None or server is old:
+            return
+        _log.warning(
+            "server %s is the primary now, %s was (term %d)",
+            *(server.name, old.name, self._term.number),
+        )
+        promote(shared, server)
+        election.followed(server)
+        for one in shared.topology.servers:
+            one.errant = EMPTY
+            shared.metrics.errant_gtids(one.name, 0)
+
+    def _judged(self, obstacle: str) -> str:
+        """Why clients' writes cannot be served; empty if they can, as far as is known."""
+        topology = self._shared.topology
+        primary = topology.primary
+        if topology.rivals:
+            return (
+                f"{_names(topology.rivals)} take writes, and it is not clear which is the primary:"
+                " none gets a write until all but one are read only, replicate or are gone"
+            )
+        if primary.sight is ProbeResult.GONE:
+            why = f"the primary {primary.name} cannot be reached"
+        elif primary.sight is ProbeResult.ANSWERED and primary.read_only:
+            why = f"the primary {primary.name} is read only"
+        else:
+            return ""
+        if self._election is None:
+            return why
+        able = [one for one in topology.replicas if one.takes_writes and not one.sources]
+        if not able:
+            return why
+        obstacle = obstacle or f"nobody was seen to open it; {REOPEN}"
+        return f"{why}; {_names(able)} takes writes, but is not followed: {obstacle}"
+
+    def _tell(self, trouble: str) -> None:
+        if trouble == self._trouble:
+            return
+        if trouble:
+            _log.error("no write is served: %s", trouble)
+        else:
+            _log.warning(
+                "writes are served again; the primary is %s", self._shared.topology.primary.name
+            )
+        self._trouble = trouble
+        self._shared.metrics.unfit(trouble)
+
+    def _tell_strays(self) -> None:
+        """Log servers that take writes and are neither the primary nor one of its rivals."""
+        topology = self._shared.topology
+        strays = {one for one in topology.replicas if one.takes_writes}
+        strays.difference_update(topology.rivals)
+        for server in strays - self._strays:
+            _log.warning(
+                "server %s takes writes, too, and gets none here: the primary is %s; make the other"
+                " one read only",
+                *(server.name, topology.primary.name),
+            )
+        self._strays = strays
+
+
+def promote(shared: Shared, server: Server) -> None:
+    """Another server is the primary: sessions, which lived on the old one, have to end."""
+    shared.pool.drop_all(shared.topology.primary, "changed")
+    shared.pool.drop_all(server, "changed")
+    shared.topology.promote(server)
+    shared.metrics.promoted()
+    shared.sessions.leave_primary()
+
+
+def _names(servers: list[Server]) -> str:
+    return " and ".join(server.name for server in servers)

@@ -1,0 +1,1 @@
+"""The opening of a connection to a server: greeting, login, settings."""

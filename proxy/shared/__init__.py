@@ -1,0 +1,1 @@
+"""What the sessions of one worker share."""

@@ -1,0 +1,260 @@
+"""Which views there are, and what they show, as the accounts of one worker see them.
+
+The server is asked over the sessions' own connections to the primary: at an account's first login,
+and again in front of a statement there when a view may have changed or the answer has grown old
+(`proxy.client.views`). Until it is known which views there are, whatever reads from a table may
+call anything, and runs on the primary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ProtocolError
+from proxy.channel import ChannelClosedError
+from proxy.server import view_question
+from proxy.server.connect.opened import Lent, Opened
+from proxy.server.errors import ServerRefusedError
+from proxy.server.query import query
+from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from protocol.response_stream import ResponseStream
+    from proxy.config import Config
+    from proxy.observe.metrics import Metrics
+    from proxy.server.connection import ServerConnection
+    from proxy.server.view_question import Answer
+    from proxy.tasks import Start
+
+_log = logging.getLogger(__name__)
+
+_MOST_ACCOUNTS: Final = 4096
+_MOST_DEFINITIONS: Final = 20_000
+_MOST_DEFINITION_BYTES: Final = 16 << 20
+"""Of the texts whose meaning is remembered."""
+_TURN_S = 0.001  # not Final, which would be compiled in: tests shorten it
+"""How long view definitions are processed before other work gets its turn."""
+_RETRY_S = 1.0  # likewise
+"""How long nobody asks again after an unusable answer."""
+
+
+class Account:
+    """What is known of the views of one account with one role.
+
+    Attributes:
+        era: the `Catalogues.era` in which the primary was asked for its catalogue.
+        aged: that was `view-age` ago.
+        catalogue: the last one.
+        digest: of the answer that it was made from.
+        asker: the connection that asks.
+        asked_in: the `Catalogues.era` in which it was asked.
+        retry_at: when it may be asked again, monotonic s.
+        names_only: its definitions are too long to be sent.
+        plain_in: the `Catalogues.era` in which each statement is known to be what it looks like,
+            whatever views it names.
+    """
+
+    def __init__(self) -> None:
+        self.era: object | None = None
+        self.aged = False
+        self.catalogue = Catalogue({})
+        self.digest = b""
+        self.asker: ServerConnection | None = None
+        self.asked_in: object | None = None
+        self.retry_at = 0.0
+        self.names_only = False
+        self.plain_in: object | None = None
+
+    @property
+    def asking(self) -> bool:
+        """Whether an answer is awaited."""
+        return self.asker is not None and not self.asker.lost
+
+    def ask(self, connection: ServerConnection, era: object) -> bytes:
+        """The question, for this connection."""
+        self.asker = connection
+        self.asked_in = era
+        return view_question.NAMES_QUESTION if self.names_only else view_question.QUESTION
+
+    def learnt(self, catalogue: Catalogue, reading: Reading) -> None:
+        """Take a catalogue."""
+        self.catalogue = catalogue
+        self.digest = reading.digest
+        self.era = reading.era
+        self.aged = False
+        self.plain_in = None if catalogue.names else reading.era
+
+    def grew_old(self) -> None:
+        """The primary is to be asked again; its last answer counts for a while."""
+        self.aged = True
+        self.plain_in = None
+
+
+class Reading:
+    """An answer that is being read.
+
+    Attributes:
+        era: the `Catalogues.era` in which it was asked for.
+        digest: of it.
+        steps: the steps that make a catalogue from it.
+    """
+
+    def __init__(
+        self, era: object | None, digest: bytes, steps: Iterator[Catalogue | None]
+    ) -> None:
+        self.era = era
+        self.digest = digest
+        self.steps = steps
+
+
+class Catalogues:
+    """The catalogues of all accounts of a worker.
+
+    Attributes:
+        era: a new object whenever a view may have changed, or become visible.
+        off: views are not looked at.
+    """
+
+    def __init__(
+        self, config: Config, metrics: Metrics, start: Start, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._age = config.view_age
+        self._metrics = metrics
+        self._start = start
+        self._now: Callable[[], float] = loop.time
+        self._call_later = loop.call_later
+        self.off = config.view_age == 0 or not config.replicas
+        self._accounts: OrderedDict[tuple[str, str], Account] = OrderedDict()
+        self._definitions: dict[bytes, Definition] = {}
+        self._definition_bytes = 0
+        self.era = object()
+
+    def of(self, user: str, role: str) -> Account:
+        """The account's."""
+        account = self._accounts.setdefault((user, role), Account())
+        self._accounts.move_to_end((user, role))
+        if len(self._accounts) > _MOST_ACCOUNTS:
+            self._accounts.popitem(last=False)
+        return account
+
+    def forget(self) -> None:
+        """A view may have changed, or become visible."""
+        self.era = object()
+
+    async def learn(self, opened: Opened | Lent, user: str) -> None:
+        """Ask over a connection that has just logged in, if nobody has asked yet.
+
+        Where it was lent, that is left to the session's first statement.
+        """
+        if isinstance(opened, Lent):
+            return
+        account = self.of(user, "")
+        if self.off or account.era is self.era or account.asking:
+            return
+        connection = opened.connection
+        sql = account.ask(connection, self.era)
+        try:
+            row = await query(opened.channel, connection, sql)
+            await query(opened.channel, connection, view_question.AFTER)
+            reading = self._reading(account, view_question.read(row))
+            if reading is not None:
+                await self._read(account, reading)
+        except (ServerRefusedError, ChannelClosedError, ProtocolError) as error:
+            self._failed(account, str(error))
+        except BaseException:
+            opened.channel.abort()
+            raise
+        finally:
+            if account.asker is connection:
+                account.asker = None
+
+    def answered(self, account: Account, stream: ResponseStream) -> None:
+        """The primary answered the question in front of a statement."""
+        reading = self._reading(account, view_question.parsed(stream))
+        if reading is not None and not self._step(account, reading):
+            self._start(self._read(account, reading), "read views")
+
+    def _reading(self, account: Account, answer: Answer | None) -> Reading | None:
+        """Begin to read an answer; None if it is unusable."""
+        self._metrics.views_asked()
+        if answer is None:
+            self._failed(account, "the question was refused, or its answer cannot be read")
+            return None
+        if not answer.whole:
+            self._failed(account, "their definitions are too long, and count as calling functions")
+            account.names_only = True
+            account.retry_at = 0.0
+            return None
+        hasher = blake2b(answer.views or b"", digest_size=16)
+        hasher.update(answer.usages or b"")
+        digest = hasher.digest()
+        for other in (account, *self._accounts.values()):
+            if digest == other.digest:  # accounts with the same rights have one catalogue
+                return Reading(account.asked_in, digest, iter((other.catalogue,)))
+        return Reading(account.asked_in, digest, read(answer.views, answer.usages, self._define))
+
+    async def _read(self, account: Account, reading: Reading) -> None:
+        while not self._step(account, reading):  # noqa: ASYNC110 lets others have their turn
+            await asyncio.sleep(0)
+
+    def _step(self, account: Account, reading: Reading) -> bool:
+        """Read on for a while; whether all has been read."""
+        until = time.perf_counter() + _TURN_S
+        try:
+            for catalogue in reading.steps:
+                if catalogue is not None:
+                    account.asker = None
+                    if reading.era is self.era:
+                        account.learnt(catalogue, reading)
+                        self._grow_old(account)
+                    return True
+                if time.perf_counter() > until:
+                    return False
+        except CatalogueError as error:
+            self._failed(account, str(error))
+        return True
+
+    def _grow_old(self, account: Account) -> None:
+        """Have the primary asked again after `view-age`, and drop the answer after twice that."""
+        era = account.era
+        catalogue = account.catalogue
+        age = self._age
+
+        def end() -> None:
+            if account.aged and account.era is era and account.catalogue is catalogue:
+                account.era = None
+
+        def renew() -> None:
+            if account.era is era and account.catalogue is catalogue:
+                account.grew_old()
+                self._call_later(age, end)
+
+        self._call_later(age, renew)
+
+    def _define(self, text: bytes) -> Definition:
+        """What a definition shows; those of all accounts are remembered."""
+        key = blake2b(text, digest_size=16).digest()
+        definition = self._definitions.get(key)
+        if definition is None:
+            definition = Definition(text)
+            self._definition_bytes += len(text)
+            if (
+                len(self._definitions) >= _MOST_DEFINITIONS
+                or self._definition_bytes > _MOST_DEFINITION_BYTES
+            ):
+                self._definitions.clear()
+                self._definition_bytes = len(text)
+            self._definitions[key] = definition
+        return definition
+
+    def _failed(self, account: Account, cause: str) -> None:
+        account.asker = None
+        account.retry_at = self._now() + _RETRY_S
+        _log.warning("the views of the primary are not known, and reads run there: %s", cause)

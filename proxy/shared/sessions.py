@@ -1,0 +1,154 @@
+"""The sessions of one worker, as the rest of the worker sees them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from proxy.short_lived import ShortLived
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from protocol.response import ErrPacket
+    from proxy.observe.metrics import Metrics
+    from proxy.server.connection import ServerConnection
+    from routing.consistency.scope import Scopes
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+_FIRST_SESSION_ID: Final = 0x4000_0000
+"""Above the ids that servers give out, so that KILL of a proxy's id never ends another thread."""
+_IDS: Final = 0x0100_0000
+"""How many ids each worker has."""
+
+
+class Member(Protocol):
+    """One session."""
+
+    @property
+    def session_id(self) -> int:
+        """Its id in logs; no other session of this worker has it."""
+
+    @property
+    def connection_id(self) -> int:
+        """The connection id that its client was told."""
+
+    @property
+    def state(self) -> Session:
+        """What routing knows of it."""
+
+    @property
+    def peer(self) -> str:
+        """Its client's address, for the log."""
+
+    @property
+    def keeps_waiting(self) -> ServerConnection | None:
+        """The connection to a replica that its client waits for, if there is one."""
+
+    def thread_of(self, username: str) -> int:
+        """The primary's id of the session, for a KILL by this user.
+
+        A statement of the session on a replica is ended here. 0 if there is no such id: then the
+        session is about to end.
+        """
+
+    def keep_alive(self) -> None:
+        """Let the primary hear of the session, if its client works without it."""
+
+    def leave_primary(self) -> None:
+        """End, if the primary has changed, or was restarted: the session was on the old one."""
+
+    def shut_down(self) -> None:
+        """The proxy stops: end an idle session as a server does."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it has lent its connection to the primary to others for now."""
+
+    async def wake(self) -> ErrPacket | None:
+        """Have a connection to the primary again; the error of a server that is full, or None."""
+
+    def rest(self) -> None:
+        """Give the connections back, if no command came since the last call."""
+
+    def cut_off(self) -> None:
+        """Drop the client's connection at once."""
+
+
+class Sessions:
+    """The open sessions of one worker.
+
+    Attributes:
+        accepting: number of clients that are logging in, at all listeners together.
+    """
+
+    def __init__(self, worker: int, metrics: Metrics, scopes: Scopes) -> None:
+        """Begin without sessions.
+
+        Args:
+            worker: its number, from 0.
+            metrics: counts them.
+            scopes: the scopes wider than a connection.
+        """
+        self._metrics = metrics
+        self._scopes = scopes
+        self._members: dict[int, Member] = {}
+        self._told: dict[int, Member] = {}  # by the connection id that the client was told
+        self._short_lived = ShortLived(metrics, time.monotonic)
+        self._following: set[int] = set()  # sessions that began soon after one that wrote
+        self._base = _FIRST_SESSION_ID + worker * _IDS
+        self._count = secrets.randbelow(0x0001_0000)
+        self.accepting = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        """All of them, as they are now; some may end meanwhile."""
+        return iter(list(self._members.values()))
+
+    def next_id(self) -> int:
+        """An id that no open session of this worker has."""
+        while True:
+            self._count = (self._count + 1) % _IDS
+            session_id = self._base + self._count
+            if session_id not in self._members:
+                return session_id
+
+    def add(self, session: Member) -> None:
+        """Enter a session that has begun."""
+        self._members[session.session_id] = session
+        self._told[session.connection_id] = session
+        if self._short_lived.follows(session.state):
+            self._following.add(session.session_id)
+        self._metrics.client_connected()
+
+    def forget(self, session: Member) -> None:
+        """Remove a session that has ended."""
+        if self._members.pop(session.session_id, None) is not None:
+            if self._told.get(session.connection_id) is session:
+                del self._told[session.connection_id]
+            self._short_lived.ended(session.state, session.session_id in self._following)
+            self._following.discard(session.session_id)
+            self._metrics.client_disconnected()
+
+    def known_by(self, connection_id: int) -> Member | None:
+        """The session that a client knows by this connection id, or None."""
+        return self._told.get(connection_id)
+
+    def leave_primary(self) -> None:
+        """End the sessions whose primary has changed, or was restarted."""
+        for session in self:
+            session.leave_primary()
+
+    def stopped_naming(self, primary: Server) -> None:
+        """The primary gives no GTIDs: writes for which none was reported may have none at all."""
+        primary.gtids = False
+        for session in self:
+            state = session.state
+            if state.own_scope.unknown and not state.own_scope.unlogged:
+                state.wrote_unlogged()
+                self._metrics.wrote_unlogged()
+        self._scopes.doubt_logging()

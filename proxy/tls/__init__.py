@@ -1,0 +1,1 @@
+"""Keys and TLS contexts, towards clients and servers."""
