@@ -364,7 +364,8 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
         primary = next(iter(on.proxy.sessions))._servers.primary
         assert primary is not None
         client.send_bytes(frame(text, 0)[: 2 << 20])
-        await eventually(lambda: primary.busy)
+        # Nothing of the proxy's own is before it.
+        await eventually(lambda: primary._current is not None and primary._current.forwarded)
         primary.data_received(err(1153, "Got a packet bigger than 'max_allowed_packet' bytes"))
         error = await client.read_error()
         assert error.code == 1153

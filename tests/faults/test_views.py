@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from proxy.client import views
 from proxy.server.view_question import QUESTION
+from proxy.shared import catalogues
 from tests.faults import peers
 from tests.faults.stage import Stage, eventually
 from tests.faults.table import COUNT, count, table
@@ -29,7 +29,7 @@ def reading() -> bool:
 
 
 async def test_a_question_that_is_refused_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "_RETRY_S", 0.0)
+    monkeypatch.setattr(catalogues, "_RETRY_S", 0.0)
     async with table() as on:
         on.proxy.catalogues.forget()
         primary = on.cluster.primary
@@ -101,21 +101,21 @@ async def test_a_primary_that_is_lost_while_it_is_asked_at_a_login() -> None:
 async def test_an_answer_that_is_read_for_long_is_not_taken_for_a_later_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(views, "_TURN_S", 0.0)
+    monkeypatch.setattr(catalogues, "_TURN_S", 0.0)
     plain = [(f"v{number}", "select 1 AS `c`") for number in range(5000)]
     async with table() as on:
         client, other = await on.session(), await on.session()
-        catalogues = on.proxy.catalogues
-        catalogues.forget()
+        known = on.proxy.catalogues
+        known.forget()
         faults = on.cluster.primary.faults
         faults.raw_reply(answer(plain), matching=QUESTION)
         faults.raw_reply(answer([("t", "select connection_id() AS `c`")]), QUESTION, None)
         await count(client)
         client.abort()
         await eventually(lambda: len(on.proxy.sessions) == 1)
-        account = catalogues.of("app", "")
+        account = known.of("app", "")
         assert reading()
-        catalogues.forget()
+        known.forget()
         await count(other)
         await eventually(lambda: len(account.catalogue.names) == 1)
         await eventually(lambda: not reading())  # the first one is read, too
@@ -123,4 +123,4 @@ async def test_an_answer_that_is_read_for_long_is_not_taken_for_a_later_one(
         for _ in range(4):
             await count(other)
         assert on.statements("replica") == before
-        assert account.era is catalogues.era
+        assert account.era is known.era

@@ -9,6 +9,7 @@ from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client.prepared import PreparedStatements
 from proxy.client.requests import command_batch
+from proxy.client.statements.diagnostics import imitated
 from proxy.client.statements.replica_checks import NOTHING, ReplicaChecks
 from proxy.server.exchange import (
     FORWARD,
@@ -214,15 +215,15 @@ def test_what_is_asked_of_the_statement_before_needs_no_rights() -> None:
 def test_a_server_imitates_what_another_ran() -> None:
     again = frame(b"\x03SELECT a FROM t", 0)
     by = Imitation(finds=1, again=again, clears=True, counts=0)
-    assert told(command_batch.imitated(by, query_attributes=False)) == [
+    assert told(imitated(by, query_attributes=False)) == [
         (Purpose.REPLAY_DIAGNOSTICS, "SELECT 1 LIMIT 1"),
         (Purpose.REPLAY_DIAGNOSTICS, "SELECT a FROM t"),
         (Purpose.REPLAY_DIAGNOSTICS, "/* */"),
         (Purpose.REPLAY_DIAGNOSTICS, "COM_PING "),
     ]
     shows = [(Purpose.REPLAY_DIAGNOSTICS, "SHOW WARNINGS LIMIT 0")]
-    assert told(command_batch.imitated(Imitation(counts=-1), query_attributes=False)) == shows
-    assert command_batch.imitated(NOTHING_TO_IMITATE, query_attributes=True) == ()
+    assert told(imitated(Imitation(counts=-1), query_attributes=False)) == shows
+    assert imitated(NOTHING_TO_IMITATE, query_attributes=True) == ()
 
 
 def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
