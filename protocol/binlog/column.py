@@ -112,26 +112,3 @@ def parse_type(code: int, metadata: Reader, *, nullable: bool) -> Column:
             # A CHAR of more than 255 bytes: two bits of its length are in its type, inverted.
             length |= ((real & 0x30) ^ 0x30) << 4
     return Column(kind, length, scale, nullable)
-
-
-def serialise_metadata(column: Column) -> bytes:
-    """A column's part of the metadata."""
-    kind, length = column.type, column.length
-    if kind in _ONE_BYTE:
-        return bytes((length,))
-    if kind in (ColumnType.VARCHAR, ColumnType.VAR_STRING):
-        return length.to_bytes(2, "little")
-    if kind == ColumnType.BIT:
-        return bytes((length % 8, length // 8))
-    if kind == ColumnType.NEWDECIMAL:
-        return bytes((length, column.scale))
-    if kind in WORDS:
-        return bytes((kind, length))
-    if kind == ColumnType.STRING:
-        return bytes((kind ^ (length >> 8) << 4, length & 0xFF))
-    return b""
-
-
-def serialise_type(column: Column) -> int:
-    """A column's code in TABLE_MAP."""
-    return ColumnType.STRING if column.type in WORDS else column.type

@@ -65,37 +65,6 @@ def parse_value(column: Column, reader: Reader) -> Value:
             raise MalformedPacketError(f"a column of type {kind.name} has no value")
 
 
-def serialise_value(column: Column, value: Value) -> bytes:
-    """The bytes of a value of any type but JSON.
-
-    Raises:
-        ValueError: the column's type does not have such a value.
-    """
-    kind = column.type
-    if isinstance(value, int) and not isinstance(value, bool):
-        if (size := _INTEGERS.get(kind)) is not None:
-            return value.to_bytes(size, "little", signed=not column.unsigned)
-        if kind == ColumnType.YEAR:
-            return bytes((value - 1900 if value else 0,))
-        if kind == ColumnType.BIT:
-            return value.to_bytes((column.length + 7) // 8, "big")
-        if kind in (ColumnType.ENUM, ColumnType.SET):
-            return value.to_bytes(_word_bytes(column), "little")
-    if isinstance(value, Decimal) and kind == ColumnType.NEWDECIMAL:
-        return decimal_value.serialise(value, column.length, column.scale)
-    if isinstance(value, float) and kind in (ColumnType.FLOAT, ColumnType.DOUBLE):
-        return struct.pack("<f" if kind == ColumnType.FLOAT else "<d", value)
-    if isinstance(value, str) and kind in _TIMES:
-        return temporal_value.serialise(column, value)
-    if isinstance(value, str | bytes) and kind != ColumnType.JSON:
-        data = value.encode(_codec(column.charset) or "utf-8") if isinstance(value, str) else value
-        if kind in _STRINGS:
-            return len(data).to_bytes(2 if column.length > 255 else 1, "little") + data
-        if kind in (ColumnType.BLOB, ColumnType.GEOMETRY, ColumnType.VECTOR):
-            return len(data).to_bytes(column.length, "little") + data
-    raise ValueError(f"a column of type {kind.name} cannot hold a {type(value).__name__}")
-
-
 def _blob(column: Column, reader: Reader) -> bytes:
     if not 1 <= column.length <= 4:
         raise MalformedPacketError(f"a blob's length has {column.length} bytes")

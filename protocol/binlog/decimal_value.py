@@ -47,30 +47,3 @@ def parse(reader: Reader, precision: int, scale: int) -> Decimal:
         text += f"{group:0{digits}d}"
     number = int(text) * (-1 if negative else 1)
     return Decimal(f"{number}E-{scale}") if scale else Decimal(number)
-
-
-def serialise(value: Decimal, precision: int, scale: int) -> bytes:
-    """The bytes of a value.
-
-    Raises:
-        ValueError: it does not fit.
-    """
-    front, behind = _groups(precision, scale)
-    sign, digits_of, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError(f"{value} is not a number")  # noqa: TRY004 -- the value is at fault
-    # By hand: decimal's own arithmetic rounds to 28 digits.
-    number = int("".join(map(str, digits_of))) * 10 ** max(0, exponent + scale)
-    number, lost = divmod(number, 10 ** max(0, -exponent - scale))
-    if lost or number >= 10**precision:
-        raise ValueError(f"{value} does not fit into DECIMAL({precision},{scale})")
-    text = f"{number:0{precision}d}"
-    data = bytearray()
-    at = 0
-    for digits in front + behind:
-        data += int(text[at : at + digits]).to_bytes(_BYTES[digits], "big")
-        at += digits
-    if sign and number:
-        data = bytearray(byte ^ 0xFF for byte in data)
-    data[0] ^= 0x80
-    return bytes(data)

@@ -68,12 +68,3 @@ class DumpRequest:
             self.server_id.to_bytes(4, "little"), len(file).to_bytes(4, "little"), file,
             self.position.to_bytes(8, "little"), len(executed).to_bytes(4, "little"), executed,
         ))  # fmt: skip
-
-
-def register_replica(server_id: int, host: str = "", port: int = 0) -> bytes:
-    """COM_REGISTER_SLAVE: how the source lists this reader; without a user and a password."""
-    name = wire.encode_text(host)[:255]
-    return b"".join((
-        bytes((Command.COM_REGISTER_SLAVE,)), server_id.to_bytes(4, "little"),
-        bytes((len(name),)), name, b"\0\0", port.to_bytes(2, "little"), bytes(8),
-    ))  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from protocol import wire
 from protocol.binlog.column import Column
-from protocol.binlog.column_value import Value, parse_value, serialise_value
+from protocol.binlog.column_value import Value, parse_value
 from protocol.binlog.event import EventType
 from protocol.binlog.table_map import TableMap
 from protocol.errors import MalformedPacketError
@@ -61,19 +61,6 @@ class RowsEvent:
             before, after = 0, first
         return cls(EventType(kind), table_id, width, before, after, reader.rest(), flags)
 
-    def serialise(self) -> bytes:
-        """The body."""
-        size = (self.width + 7) // 8
-        parts = [
-            self.table_id.to_bytes(6, "little"), self.flags.to_bytes(2, "little"),
-            (2).to_bytes(2, "little"), wire.lenenc_int(self.width),
-        ]  # fmt: skip
-        if self.kind != EventType.WRITE_ROWS:
-            parts.append(self.before.to_bytes(size, "little"))
-        if self.kind != EventType.DELETE_ROWS:
-            parts.append(self.after.to_bytes(size, "little"))
-        return b"".join((*parts, self.data))
-
     def rows(self, table: TableMap) -> list[tuple[Row | None, Row | None]]:
         """Images before and after each change; columns that are not in the log are left out.
 
@@ -108,19 +95,6 @@ class RowsEvent:
         return [place for place in range(self.width) if bits >> place & 1]
 
 
-def write_rows(
-    kind: EventType, table: TableMap, rows: Sequence[tuple[Row | None, Row | None]]
-) -> RowsEvent:
-    """An event of whole rows, as with binlog_row_image = FULL."""
-    everything = (1 << 8 * ((len(table.columns) + 7) // 8)) - 1  # like a server: whole bytes
-    data = b"".join(
-        _serialise_image(table.columns, row) for pair in rows for row in pair if row is not None
-    )
-    before = 0 if kind == EventType.WRITE_ROWS else everything
-    after = 0 if kind == EventType.DELETE_ROWS else everything
-    return RowsEvent(kind, table.table_id, len(table.columns), before, after, data)
-
-
 def _image(columns: Sequence[Column], reader: wire.Reader) -> Row:
     nulls = int.from_bytes(reader.take((len(columns) + 7) // 8), "little")
     return tuple(
@@ -129,13 +103,3 @@ def _image(columns: Sequence[Column], reader: wire.Reader) -> Row:
             for n, column in enumerate(columns)
         ]
     )
-
-
-def _serialise_image(columns: Sequence[Column], row: Row) -> bytes:
-    nulls = sum((value is None) << n for n, value in enumerate(row))
-    values = [
-        serialise_value(column, value)
-        for column, value in zip(columns, row, strict=True)
-        if value is not None
-    ]
-    return nulls.to_bytes((len(columns) + 7) // 8, "little") + b"".join(values)

@@ -11,8 +11,6 @@ from protocol.binlog.column import (
     Column,
     ColumnType,
     parse_type,
-    serialise_metadata,
-    serialise_type,
 )
 from protocol.errors import MalformedPacketError
 
@@ -65,19 +63,6 @@ class TableMap:
         ]
         columns, key = _with_options(columns, reader)
         return cls(table_id, schema, table, tuple(columns), flags, key)
-
-    def serialise(self) -> bytes:
-        """The body, with signedness and character sets, and with names if there are any."""
-        schema, table = wire.encode_text(self.schema), wire.encode_text(self.table)
-        nullable = sum(column.nullable << place for place, column in enumerate(self.columns))
-        return b"".join((
-            self.table_id.to_bytes(6, "little"), self.flags.to_bytes(2, "little"),
-            bytes((len(schema),)), schema, b"\0", bytes((len(table),)), table, b"\0",
-            wire.lenenc_bytes(bytes(serialise_type(column) for column in self.columns)),
-            wire.lenenc_bytes(b"".join(map(serialise_metadata, self.columns))),
-            nullable.to_bytes((len(self.columns) + 7) // 8, "little"),
-            self._options(),
-        ))  # fmt: skip
 
     def _options(self) -> bytes:
         fields: list[tuple[int, bytes]] = []

@@ -50,36 +50,6 @@ def parse(column: Column, reader: Reader) -> str:
     return _time(reader, decimals)
 
 
-def serialise(column: Column, text: str) -> bytes:
-    """The inverse of `parse`.
-
-    Raises:
-        ValueError: `text` is not what `parse` returns.
-    """
-    found = _TEXT.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a time")
-    year, month, day, sign, hours, minutes, seconds, fraction = found.groups()
-    date = int(year or 0), int(month or 0), int(day or 0)
-    clock = int(hours or 0) << 12 | int(minutes or 0) << 6 | int(seconds or 0)
-    size = (column.length + 1) // 2
-    tail = int((fraction or "").ljust(6, "0")[: 2 * size] or 0)
-    if column.type == ColumnType.DATE:
-        return (date[0] << 9 | date[1] << 5 | date[2]).to_bytes(3, "little")
-    if column.type == ColumnType.TIMESTAMP2:
-        moment = 0
-        if any(date):
-            shown = datetime.strptime(text[:19], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-            moment = int((shown - _EPOCH).total_seconds())
-        return moment.to_bytes(4, "big") + tail.to_bytes(size, "big")
-    if column.type == ColumnType.DATETIME2:
-        packed = ((date[0] * 13 + date[1]) << 5 | date[2]) << 17 | clock
-        return (packed + _DATETIME_OFFSET).to_bytes(5, "big") + tail.to_bytes(size, "big")
-    whole = clock << 8 * size | tail
-    packed = (_TIME_OFFSET << 8 * size) + (-whole if sign else whole)
-    return packed.to_bytes(3 + size, "big")
-
-
 def _time(reader: Reader, decimals: int) -> str:
     # One integer with the fraction in its lowest bytes: a negative one borrows from the seconds.
     size = (decimals + 1) // 2

@@ -6,7 +6,7 @@ import pytest
 
 from mysql_mocker.server.server import Server
 from protocol.binlog.decode import decode
-from protocol.binlog.dump_request import HEARTBEATS_V2, NON_BLOCKING, DumpRequest, register_replica
+from protocol.binlog.dump_request import HEARTBEATS_V2, NON_BLOCKING, DumpRequest
 from protocol.binlog.event import ARTIFICIAL, Event, EventType
 from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.heartbeat import HeartbeatEvent
@@ -16,6 +16,7 @@ from protocol.gtid import EMPTY, GtidSet
 from protocol.response import ErrPacket
 from tests.mysql_mocker.raw_client import RawClient
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.source_connection import register_replica
 
 Connect = Callable[..., RawClient]
 

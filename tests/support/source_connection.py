@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from protocol import wire
 from protocol.authentication import ClientAuthentication
-from protocol.binlog.dump_request import DumpRequest, register_replica
+from protocol.binlog.dump_request import DumpRequest
 from protocol.binlog.event import Event
 from protocol.binlog.log_reader import EventParser
 from protocol.command import com_query
-from protocol.constants import Capability
+from protocol.constants import Capability, Command
 from protocol.errors import MalformedBinlogError, ProtocolError, ServerErrorCode
 from protocol.gtid import GtidSet
 from protocol.handshake import HandshakeResponse41, HandshakeV10
@@ -28,6 +29,15 @@ _PIECE_BYTES: Final = 1 << 16
 _END: Final = 0xFE
 _SHUTDOWN: Final = ServerErrorCode.ER_SERVER_SHUTDOWN.code
 _CONNECT_SECONDS: Final = 10.0
+
+
+def register_replica(server_id: int, host: str = "", port: int = 0) -> bytes:
+    """COM_REGISTER_SLAVE: how the source lists this reader; without a user and a password."""
+    name = wire.encode_text(host)[:255]
+    return b"".join((
+        bytes((Command.COM_REGISTER_SLAVE,)), server_id.to_bytes(4, "little"),
+        bytes((len(name),)), name, b"\0\0", port.to_bytes(2, "little"), bytes(8),
+    ))  # fmt: skip
 
 
 class SourceError(Exception):

@@ -1,14 +1,9 @@
 """What is written is read back as it was."""
 
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.binlog.column import BINARY, Column, ColumnType
-from protocol.binlog.column_value import Value, parse_value, serialise_value
 from protocol.binlog.commit_timestamps import UNDEFINED, CommitTimestamps, original_for
 from protocol.binlog.dump_request import DumpRequest
 from protocol.binlog.event import EventType, encode_event
@@ -18,7 +13,6 @@ from protocol.binlog.heartbeat import HeartbeatEvent
 from protocol.binlog.log_reader import MAGIC
 from protocol.binlog.query_event import QueryEvent, StatusCode
 from protocol.binlog.serialization import read_signed, read_unsigned, write_signed, write_unsigned
-from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import NONE, TransactionPayload
 from protocol.errors import MalformedPacketError
 from protocol.gtid import Gtid, GtidSet
@@ -170,86 +164,3 @@ def test_a_file_of_any_events(checksum: bool, bodies: list[tuple[int, bytes]]) -
     events = binlogs.events(data)
     assert [(event.type, event.body) for event in events[1:]] == bodies
     assert events[-1].header.next_position == len(data)
-
-
-def moments(decimals: int) -> st.SearchStrategy[str]:
-    step = 10 ** (6 - decimals)
-
-    def shown(moment: datetime) -> str:
-        fraction = f"{moment.microsecond:06d}"[:decimals]
-        return f"{moment:%Y-%m-%d %H:%M:%S}" + ("." + fraction if decimals else "")
-
-    times = st.datetimes(datetime(1000, 1, 1), datetime(9999, 12, 31))
-    return times.map(lambda time: shown(time.replace(microsecond=time.microsecond // step * step)))
-
-
-@st.composite
-def typed_values(draw: st.DrawFn) -> tuple[Column, Value]:
-    """A column and a value that it can hold."""
-    decimals = draw(st.integers(0, 6))
-    unsigned = draw(st.booleans())
-    kind = draw(
-        st.sampled_from([
-            ColumnType.TINY, ColumnType.INT24, ColumnType.LONGLONG, ColumnType.DOUBLE,
-            ColumnType.NEWDECIMAL, ColumnType.VARCHAR, ColumnType.BLOB, ColumnType.BIT,
-            ColumnType.DATETIME2, ColumnType.TIMESTAMP2, ColumnType.TIME2, ColumnType.YEAR,
-        ])
-    )  # fmt: skip
-    match kind:
-        case ColumnType.TINY | ColumnType.INT24 | ColumnType.LONGLONG:
-            bits = {ColumnType.TINY: 8, ColumnType.INT24: 24, ColumnType.LONGLONG: 64}[kind]
-            low, high = (0, 2**bits - 1) if unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-            return Column(kind, unsigned=unsigned), draw(st.integers(low, high))
-        case ColumnType.DOUBLE:
-            return Column(kind, 8), draw(st.floats(allow_nan=False))
-        case ColumnType.NEWDECIMAL:
-            precision = draw(st.integers(1, 65))
-            scale = draw(st.integers(0, min(30, precision)))
-            number = draw(st.integers(-(10**precision) + 1, 10**precision - 1))
-            return Column(kind, precision, scale), Decimal(f"{number}E-{scale}")
-        case ColumnType.VARCHAR:
-            length = draw(st.sampled_from([200, 1000]))
-            return Column(kind, length, charset=255), draw(TEXTS)
-        case ColumnType.BLOB:
-            return Column(kind, draw(st.integers(1, 4)), charset=BINARY), draw(
-                st.binary(max_size=200)
-            )
-        case ColumnType.BIT:
-            bits = draw(st.integers(1, 64))
-            return Column(kind, bits), draw(st.integers(0, 2**bits - 1))
-        case ColumnType.TIMESTAMP2:
-            moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
-                seconds=draw(st.integers(1, 2**32 - 1))
-            )
-            return Column(kind), f"{moment:%Y-%m-%d %H:%M:%S}"
-        case ColumnType.TIME2:
-            sign, hours, rest = draw(st.sampled_from(["", "-"])), draw(st.integers(0, 838)), 0
-            text = f"{hours:02d}:{draw(st.integers(0, 59)):02d}:{draw(st.integers(0, 59)):02d}"
-            if decimals:
-                rest = draw(st.integers(0, 10**decimals - 1))
-                text += f".{rest:0{decimals}d}"
-            return Column(kind, decimals), (sign if text.strip("0:.") else "") + text
-        case ColumnType.YEAR:
-            return Column(kind), draw(st.integers(1901, 2155) | st.just(0))
-        case _:
-            return Column(kind, decimals), draw(moments(decimals))
-
-
-@given(typed_values())
-def test_values(typed: tuple[Column, Value]) -> None:
-    column, value = typed
-    read = parse_value(column, Reader(serialise_value(column, value)))
-    assert read == value
-
-
-@given(st.lists(typed_values(), min_size=1, max_size=12), TEXTS.filter(lambda t: len(t) < 50))
-def test_maps_of_tables(typed: list[tuple[Column, Value]], name: str) -> None:
-    columns = tuple(column for column, _ in typed)
-    table = TableMap(77, "app", name, columns, key=(0,))
-    read = TableMap.parse(table.serialise())
-    assert (read.schema, read.table, read.key) == ("app", name, (0,))
-    for found, written in zip(read.columns, columns, strict=True):
-        assert (found.type, found.length, found.scale) == (
-            written.type, written.length, written.scale,
-        )  # fmt: skip
-        assert found.charset == written.charset

@@ -11,7 +11,7 @@ from protocol.binlog.format_description import FormatDescription
 from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.query_event import QueryEvent
 from protocol.binlog.rotate import RotateEvent
-from protocol.binlog.rows import Row, RowsEvent, write_rows
+from protocol.binlog.rows import RowsEvent
 from protocol.binlog.statement_context import IntvarEvent, RandEvent, UserVariableEvent
 from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import TransactionPayload
@@ -26,17 +26,17 @@ SOURCE = "11111111-2222-3333-4444-555555555555"
 def test_an_event_is_written_as_it_was_read(name: str) -> None:
     data = binlogs.load(name)
     checksum = True
+    # A proxy reads maps of tables and rows, and writes none.
+    read_only = (TableMap, RowsEvent)
     for event in binlogs.events(data):
         header = event.header
-        said = decode(event)
-        if isinstance(said, FormatDescription):
-            checksum = said.checksum
-        if isinstance(said, GtidSet):
-            assert said.to_binary() == event.body
-        elif isinstance(said, TableMap):
-            assert TableMap.parse(said.serialise()) == said
-        elif said is not None and not isinstance(said, int):
-            assert said.serialise() == event.body
+        event_body = decode(event)
+        if isinstance(event_body, FormatDescription):
+            checksum = event_body.checksum
+        if isinstance(event_body, GtidSet):
+            assert event_body.to_binary() == event.body
+        elif event_body is not None and not isinstance(event_body, (int, *read_only)):
+            assert event_body.serialise() == event.body
         written = encode_event(
             event.type,
             event.body,
@@ -186,19 +186,3 @@ def test_values_of_every_type() -> None:
         '"m": "2024-02-29 12:34:56.789000", "p": -12345678901234.567890, '
         '"t": "12:34:56.789012"}'
     )
-
-
-def test_rows_are_written_as_the_server_wrote_them() -> None:
-    for name in ("transactions", "kinds"):
-        for table, changed in rows_of(name):
-            document = (
-                [column.name for column in table.columns].index("document")
-                if (name == "kinds")
-                else -1
-            )
-            rows: list[tuple[Row | None, Row | None]] = changed.rows(table)
-            if any(row and row[document] for pair in rows for row in pair) and document >= 0:
-                continue  # JSON is read only
-            written = write_rows(changed.kind, table, rows)
-            assert written.rows(table) == rows
-            assert written.data == changed.data
