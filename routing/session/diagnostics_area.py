@@ -386,14 +386,18 @@ class DiagnosticsArea:
     def imitation(self, area: ConnectionArea, asked: int) -> Imitation:
         """What makes these parts true on a connection, as far as that can be."""
         missing = self._missing(area, asked & ~COST)
+        lost = 0
+        if self.row_count == NOT_KNOWN and asked & ROW_COUNT & ~missing:
+            # No statement sets FOUND_ROWS() and keeps ROW_COUNT(), which is a write's more often.
+            lost = missing & FOUND_ROWS
+            missing &= ~FOUND_ROWS
         if not missing:
-            return NOTHING_TO_IMITATE
+            return Imitation(lost=lost) if lost else NOTHING_TO_IMITATE
         finds: int | None = None
         again = b""
-        lost = 0
         if missing & CONDITIONS and self.conditions:
             again = self.raised_by
-            lost = 0 if again else CONDITIONS
+            lost |= 0 if again else CONDITIONS
         brings = bool(again) and not self._finds_none  # its FOUND_ROWS(), too
         if brings and self._together:
             missing &= ~FOUND_ROWS

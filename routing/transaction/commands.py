@@ -40,6 +40,13 @@ def may_end_read_only(statement: Statement | None, may_write: bool, still_open: 
     return may_write
 
 
+def ends_by_autocommit(statement: Statement | None, still_open: bool) -> bool:
+    """Whether a transaction ended since its client switched autocommit on, which commits."""
+    if statement is None or still_open:
+        return False
+    return any(assignment.name == "autocommit" for assignment in statement.assignments)
+
+
 def goes_on(statement: Statement | None, may_write: bool, still_open: bool) -> bool:
     """Whether the same transaction is certain to be open after a command that ended well.
 

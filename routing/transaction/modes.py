@@ -29,6 +29,15 @@ class TransactionModes:
         else:
             self._next_read_only = is_on(value)
 
+    def left_read_only(self) -> None:
+        """SET autocommit = 1 ended a READ ONLY transaction: the next statement is READ ONLY, too.
+
+        MySQL forgets the access mode only with that statement (docs/mysql-behaviour.md,
+        *Status flags*).
+        """
+        self.waiting = True
+        self._next_read_only = True
+
     def spent(self) -> None:
         """The next transaction has begun, or there was none to be ended."""
         self.waiting = False

@@ -243,6 +243,8 @@ class Transaction(RoutableTransaction):
             still_open = flags == _READ_ONLY_OPEN
             before = self._end_read_only(statement, may_write, still_open)
             ended = ended or before is not None
+            if before is not None and commands.ends_by_autocommit(statement, still_open):
+                self.modes.left_read_only()
             if still_open:
                 reads = commands.reads_data(statement, may_write, text)
                 if self.snapshot is None:

@@ -43,6 +43,57 @@ ACCEPTED = (
         "behind an error the proxy asks for GTIDs, and what it tracks for itself shows",
     ),
     Accepted(
+        r"\n  direct .*status=16386, (.*), session_state=b'.*statement_id.*', header=254\)"
+        r"\n  through .*status=2, \1, session_state=None",
+        "the tracker of statement_id behind a read on a replica, whose count it is",
+    ),
+    Accepted(
+        r"^(OwnStatement|ResetStatement)\(.*\n.*\n  direct .*status=0, .*\n  through .*status=1, ",
+        "behind an error with autocommit off, a transaction may be open",
+    ),
+    Accepted(
+        r"^Query\(sql=.*(FOUND_ROWS\(\).*ROW_COUNT\(\)|ROW_COUNT\(\).*FOUND_ROWS\(\)).*"
+        r"\n.*\n  direct +\d+: b'[\\x0-9-]{4,40}'\n  through +\d+: b'[\\x0-9-]{4,40}'",
+        "FOUND_ROWS() beside the ROW_COUNT() of a write, which no statement could keep",
+    ),
+    Accepted(
+        r"\n  direct .*status=0120\n  through .*status=0100",
+        "transaction_read_only by a default of the primary's, in the status of reads on replicas",
+    ),
+    Accepted(
+        r"\n  direct .*status=8225,.*\n  through .*status=8227,",
+        "autocommit switched off inside a READ ONLY transaction, in the status of replicas",
+    ),
+    Accepted(
+        r"^Query\(sql='WITH RECURSIVE.*\n.*\n  direct .*status=32,.*\n  through .*status=33,",
+        "a read of a common table expression counts as one of a table",
+    ),
+    Accepted(
+        r"\n  direct .*session_state=b'\\x05\\t\\x08T_______'.*\n  through .*session_state=None",
+        "START TRANSACTION behind a read that opened a transaction on a replica",
+    ),
+    Accepted(
+        r"^Send\(command=<Command\.COM_(PING|SET_OPTION).*\n.*\n  direct .*warnings=(2|0200)[ ,].*"
+        r"\n  through .*warnings=(1|0100)[ ,]",
+        "the warnings before an error that COM_PING and COM_SET_OPTION tell of",
+    ),
+    Accepted(
+        r"^Query\(sql='SHOW (ERRORS|WARNINGS)'.*\n.*\n  direct .*\n  through .*Unknown command",
+        "the errors before an unknown command",
+    ),
+    Accepted(
+        r"\n  direct .*character_set=255, (.*)\n  through .*character_set=46, \1",
+        "the collation of result columns where the primary's global collation_connection differs",
+    ),
+    Accepted(
+        r"^Execute\(.*\n.*\n  direct .*column_length=252000,.*\n  through .*column_length=63000,",
+        "the types that a statement's parameters had when another server prepared it",
+    ),
+    Accepted(
+        r"\n  direct .*status=2, .*\n  through .*status=8195, ",
+        "a GRANT that fails in a READ ONLY transaction ends it, and its error does not say so",
+    ),
+    Accepted(
         r"\n  direct +\d+: ERROR (1047 \(\w+\)): .*\n  through +\d+: ERROR \1: Unknown command",
         "what the proxy refuses itself, it says in English, whatever lc_messages is",
     ),

@@ -28,7 +28,7 @@ SELECTS = (
     "SELECT * FROM side.words ORDER BY id",
     "SELECT <str>, <dec>, <date>, <int>",
     "SELECT 1/0, CAST(<str> AS SIGNED), DATE(<date>), <dec> + <str>",
-    "SELECT REPEAT(name, 20000) FROM items WHERE id <= 2",
+    "SELECT REPEAT(name, 20000) FROM items WHERE id <= 2 ORDER BY id",
     "SELECT twice(<int>)",
     "SELECT adds(<id>)",
     "SELECT DATABASE(), USER() LIKE 'differ@%', CURRENT_ROLE()",

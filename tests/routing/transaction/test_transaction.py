@@ -427,7 +427,11 @@ def test_set_autocommit_ends_a_read_only_transaction() -> None:
         >> SELECT a FROM t -> open, read only, manual
         << r1 read | read_only_on_replica open manual; r1 manual; r1 begins
         >> SET autocommit = 1 -> nothing + autocommit=ON
-        << p session | none; r1 autocommits
+        << p session | none set next read only; r1 autocommits
+        >> SELECT a FROM t -> nothing
+        << p transaction | none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
     """)
 
 
