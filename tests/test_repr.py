@@ -7,6 +7,7 @@ from proxy.server.exchange import FORWARD, WAIT
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.request.command import Command
+from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
 from routing.servers.topology import Topology
 from routing.servers.waits import Waits
@@ -68,8 +69,11 @@ def test_a_command_shows_no_text() -> None:
 def test_a_read_shows_where_it_goes() -> None:
     topology = Topology("p", [])
     session = Session(RULES, 0)
-    read = Read(session, topology, Waits(), LostPolicy.ERROR)
+    progress = CommandProgress()
+    read = Read(session, topology, Waits(), LostPolicy.ERROR, progress)
     assert repr(read) == "<Read: done>"
+    progress.on_command()
+    assert repr(progress) == "<CommandProgress: begun>"
     read.begin(Classifier().classify(b"INSERT INTO t VALUES (1)", 0), None, 1000.0)
     assert repr(read) == "<Read: sent, p (write, primary)>"
 

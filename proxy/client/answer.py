@@ -1,4 +1,4 @@
-"""How far the answer to a command has come, and what an ERR instead of it means."""
+"""What is kept of the answer to a command, and what an ERR instead of it means."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
     from routing.session.session import Session
-
-Stage = Literal["holding", "passing", "done"]
-
-HOLDING: Final = "holding"
-"""Nothing of it has gone to the client: another server may still answer."""
-PASSING: Final = "passing"
-"""Some of it has."""
-DONE: Final = "done"
-"""It is complete, or there was none."""
 
 Meaning = Literal["pass", "again", "forbidden", "full", "denied", "leaving"]
 """What follows an ERR: the client gets it; the same server, which has forgotten a statement, is
@@ -74,7 +65,6 @@ class Answer:
     """The answer to one command.
 
     Attributes:
-        stage: how far it has come.
         started: some of it has gone to the client.
         held: its first bytes, while it is not clear yet whether they count.
         ending: its last bytes, while they are kept from the client; else None.
@@ -82,7 +72,6 @@ class Answer:
     """
 
     def __init__(self) -> None:
-        self.stage: Stage = DONE
         self.started = False
         self.held = b""
         self.ending: bytes | None = None

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.client.answer import Answer
+from routing.request.command_progress import CommandProgress
 from routing.request.outcome import CommandOutcome
 
 if TYPE_CHECKING:
     from routing.request.command import Command
 
 
-class CurrentCommand:
-    """A command, what became of it, and how far its answer has come; until the next one begins.
+class CurrentCommand(CommandProgress):
+    """A command, what became of it, and how far it has come; until the next one begins.
 
     Attributes:
         command: what the client sent.
@@ -21,12 +22,14 @@ class CurrentCommand:
     """
 
     def __init__(self, command: Command) -> None:
+        super().__init__()
         self.command = command
         self.outcome = CommandOutcome(command)
         self.answer = Answer()
 
     def begin(self, command: Command) -> None:
         """The client has sent another command."""
+        self.on_command()
         self.command = command
         self.outcome = CommandOutcome(command)
         self.answer = Answer()

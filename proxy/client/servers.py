@@ -84,9 +84,13 @@ class Servers:
         if self._paused:
             connection.pause_reading()
 
+    def deactivate(self) -> None:
+        """None answers the command any more."""
+        self.active = None
+
     def settled(self, connection: ServerConnection) -> None:
         """The active one has answered."""
-        self.active = None
+        self.deactivate()
         if self._paused:
             connection.resume_reading()
 
@@ -147,7 +151,8 @@ class Servers:
 
     def part(self) -> None:
         """Let go of the owner."""
-        self._owner = self.active = None
+        self._owner = None
+        self.deactivate()
 
     # The primary
 

@@ -32,10 +32,6 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
-from proxy.client.answer import (
-    DONE,
-    HOLDING,
-)
 from proxy.client.answers.disconnects import Disconnects
 from proxy.client.answers.proxy_query_answers import ProxyQueryAnswers
 from proxy.client.answers.read_events import ReadEvents
@@ -82,7 +78,7 @@ from routing.consistency.decision import (
 )
 from routing.policy import on_primary
 from routing.request.command import Command
-from routing.request.stage import ASKING
+from routing.request.stage import ASKING, DONE
 from routing.request.step import Ask, Delay, End, Join, Known, Open, Refuse, Send, Step
 from routing.sql.diagnostics import ROW_COUNT
 
@@ -204,7 +200,7 @@ class ClientSession:
     @property
     def keeps_waiting(self) -> ServerConnection | None:
         """The connection to a replica that the client waits for, if there is one."""
-        return None if self._current.answer.stage == DONE else self._servers.keeps_waiting
+        return None if self._current.stage == DONE else self._servers.keeps_waiting
 
     def thread_of(self, username: str) -> int:
         """The primary's id of the session, for a KILL by this user.
@@ -227,7 +223,7 @@ class ClientSession:
 
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
-        if self._current.answer.stage == DONE and self._task is None and not self._waits:
+        if self._current.stage == DONE:
             self._client.fail(
                 ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
             )
@@ -256,7 +252,7 @@ class ClientSession:
         primary, command, state = self._servers.primary, self._current.command, self._state
         said = 0 if primary is None else primary.said
         (seen, heard), self._seen = self._seen, (command, said)
-        waits = self._current.answer.stage != DONE and self._servers.active_replica is not None
+        waits = self._current.stage != DONE and self._servers.active_replica is not None
         if primary is None or said != heard or not (waits or command is not seen):
             return
         if primary.busy or primary.lost or state.suspect or state.noted:
@@ -274,9 +270,7 @@ class ClientSession:
     @property
     def _rests(self) -> bool:
         """Whether its client waits for nothing."""
-        return self._current.answer.stage == DONE and not (
-            self._task is not None or self._waits or self._long.going or self._client.closed
-        )
+        return self._current.stage == DONE and not (self._long.going or self._client.closed)
 
     def give_way(self, server: Server) -> None:
         """Others wait for a connection to the server: give one back, if it is not needed."""
@@ -333,7 +327,7 @@ class ClientSession:
 
     def _end_refused(self, error: ErrPacket) -> None:
         """End the client's connection with what the server, or the proxy, says of its login."""
-        waits = self._current.answer.stage != DONE or self._task is not None
+        waits = self._current.stage != DONE
         self._leave_read()
         self._own_answers.end_refused(error, waits=waits)
 
@@ -396,7 +390,7 @@ class ClientSession:
         """Pass on a part of a long command or of a local file."""
         self._long.part(data, done)
         primary = self._servers.primary
-        if done and primary is not None and self._current.answer.stage == DONE and not primary.busy:
+        if done and primary is not None and self._current.stage == DONE and not primary.busy:
             self.settled(primary)  # it was answered before it had come whole
 
     def abandon(self) -> None:
@@ -552,11 +546,6 @@ class ClientSession:
 
     # The read's machine: events
 
-    @property
-    def _waits(self) -> bool:
-        """Whether the read waits for anything but its answer."""
-        return self._events.awaited
-
     def primary_for_probe(self) -> ServerConnection | None:
         """Its connection to the primary, if that can be asked over it."""
         return self._servers.primary_for_probe()
@@ -598,7 +587,7 @@ class ClientSession:
         if away and decision.server is self._topology.primary:
             current = self._current
             current.outcome.decided(decision)
-            current.answer.stage = HOLDING
+            current.on_sent()
             self._start(self._awake(lambda: self._to(decision)), "borrow")
             return
         step = self._dispatch.to(decision)
@@ -616,7 +605,7 @@ class ClientSession:
         """Judge the answer to a statement of the proxy's own."""
         if purpose is not Purpose.WAIT:
             self._go_on(self._query_answers.on_answer(connection, purpose))
-        elif connection is self._servers.active and self._current.answer.stage != DONE:
+        elif connection is self._servers.active and self._current.stage != DONE:
             self._perform(self._events.waited(connection))  # else the read has ended without it
 
     def settled(self, connection: ServerConnection) -> None:
@@ -624,7 +613,7 @@ class ClientSession:
         servers = self._servers
         if self._lease is not None and self._lease.answered(connection):
             return
-        answered = self._current.answer.stage == DONE and not self._long.going
+        answered = self._current.stage == DONE and not self._long.going
         if answered and connection is servers.active:
             servers.settled(connection)
             if self._lease is not None and self._shared.slots.waiting:
@@ -634,14 +623,12 @@ class ClientSession:
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""
         servers = self._servers
-        active = connection is servers.active and self._current.answer.stage != DONE
+        active = connection is servers.active and self._current.stage != DONE
         servers.lost(connection)
         if connection is servers.primary:
-            read_timers = self._task is not None or self._waits
+            waits = self._task is not None or self._current.is_waiting
             self._leave_read()
-            self._disconnects.primary(
-                connection, cause, error, active=active, read_timers=read_timers
-            )
+            self._disconnects.primary(connection, cause, error, active=active, waits=waits)
         elif active:
             self._go_on(self._disconnects.replica(connection, cause))
         else:
@@ -680,11 +667,11 @@ class ClientSession:
 
     def _leave_read(self) -> None:
         """Nobody waits for the read any more."""
-        read = self._read
+        current = self._current
         self._read_timers.leave(self)
         self._dispatch.leave()
-        asking = read.stage == ASKING
-        read.left()
+        asking = current.stage == ASKING
+        current.on_left()
         self._read_timers.end_wait()
         if asking:
             self._shared.probes.leave(self)

@@ -72,7 +72,9 @@ class SessionContext:
         self.rules: Final = rules
         self.servers: Final = servers
         self.current: Final = CurrentCommand(Command(Code.COM_SLEEP, SIMPLE, state.rules))
-        self.read: Final = Read(state, shared.topology, shared.waits, config.on_lost_writes)
+        self.read: Final = Read(
+            state, shared.topology, shared.waits, config.on_lost_writes, self.current
+        )
         self.read_timers: Final = read_timers
         self.long: Final = LongCommand(client)
         self.prepared: Final = PreparedStatements()

@@ -26,7 +26,9 @@ statement is held until that was `settled`, or it goes elsewhere.
 
 Any statement may be given to `begin`: one that is not a read is sent at once where the policy says.
 
-`routing.request.stage` has the stages, and the table of which event may come at which.
+How far a read has come is the stage of its command (`routing.request.command_progress`): the
+machine has none of its own. `routing.request.stage` has the stages, and the table of which event
+may come at which.
 """
 
 from collections.abc import Collection
@@ -47,16 +49,16 @@ from routing.consistency.scope import ScopeState
 from routing.policy import choose, on_primary, required_by
 from routing.request import refusal, wait_results
 from routing.request.cached_decision import CachedDecision
+from routing.request.command_progress import CommandProgress
 from routing.request.pending_probe import PendingProbe
 from routing.request.stage import (
+    ANSWERING,
     ASKING,
     DELAYED,
-    DONE,
     JOINED,
     OPENING,
     PASSING,
     SENT,
-    TABLE,
     Event,
     Stage,
 )
@@ -80,7 +82,6 @@ from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass
 from routing.transaction.snapshot import Snapshot
-from routing.unexpected_event import UnexpectedEventError
 
 # Members of enums, looked up once.
 _A_READ: Final = StatementClass.READ
@@ -95,8 +96,8 @@ _WAITED: Final = Proof.WAITED
 _OF_ALL_SEEN: Final = (Level.STRONG, *REMEMBERING)
 """Levels whose reads must see what the primary is committing, too: it may show that already."""
 
-_BEGINS: Final = frozenset(stage for stage, event in TABLE if event == "begin")
-_ENDS: Final = frozenset(stage for stage, event in TABLE if event == "ended")
+_DECIDED: Final = (JOINED, OPENING, SENT, DELAYED)
+"""Stages at which it is known where the command goes."""
 
 _PASS: Final = Pass()
 _NOTHING: Final = Nothing()
@@ -106,7 +107,6 @@ class Read:
     """The reads of one session; there is one at a time.
 
     Attributes:
-        stage: how far it has come.
         rules: what it asks for.
         decision: where it was sent last, or will be sent when its waiting is over.
         required: what it must see; None if only the primary knows.
@@ -114,7 +114,6 @@ class Read:
         probed: what the primary had, if it was asked; at a level that remembers what was seen, with
             what it was committing.
         bound: it can run on no other server than the one it was sent to.
-        is_settled: the primary was asked to finish what it was committing, and that was judged.
         sent_at: when its server was chosen, monotonic s.
         joined_at: when it joined another read's WAIT, monotonic s.
         note: what is to be counted of the last event; the caller that counts it removes it.
@@ -127,6 +126,7 @@ class Read:
         topology: Topology,
         waits: Waits,
         on_lost_writes: LostPolicy,
+        progress: CommandProgress,
     ) -> None:
         """Nothing is read yet.
 
@@ -135,24 +135,25 @@ class Read:
             topology: who could answer.
             waits: those of all sessions.
             on_lost_writes: whether a reader is told of acknowledged writes that are gone.
+            progress: how far the session's command has come.
         """
         self._session = session
         self._topology = topology
         self._waits = waits
         self._on_lost_writes = on_lost_writes
         self.cached_decision: Final = CachedDecision(session, topology, waits)
-        self.stage: Stage = DONE
+        self._progress = progress
         self.rules: Rules = session.rules
         self.decision: Decision | None = None
         self.required: GtidSet | None = EMPTY
         self.scope: ScopeState | None = None
         self.probed: GtidSet | None = None
         self.bound = False
-        self.is_settled = False
         self.sent_at = 0.0
         self.joined_at = 0.0
         self.note: Note | None = None
         self._statement: Statement | None = None  # None if there is nothing to choose for
+        self._settled = False
         self._stale = False
         self._reached = False  # the WAIT in front of it ended well
         self._waited = 0.0  # for other reads' WAITs, s
@@ -162,12 +163,22 @@ class Read:
         """Where it stands."""
         words: list[str] = [self.stage]
         decision = self.decision
-        if self.stage != DONE and decision is not None:
+        if self.stage in _DECIDED and decision is not None:
             reason, proof = decision.reason.value, decision.proof.value
             words.append(f"{decision.server.name} ({reason}, {proof})")
         words += ["bound"] if self.bound else []
         words += ["settled"] if self.is_settled else []
         return f"<Read: {', '.join(words)}>"
+
+    @property
+    def stage(self) -> Stage:
+        """How far the session's command has come, be it a read or not."""
+        return self._progress.stage
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the primary was asked to finish what it was committing, and that was judged."""
+        return self._settled and self._progress.stage == SENT
 
     @property
     def budget(self) -> float:
@@ -189,14 +200,13 @@ class Read:
 
     def begin(self, statement: Statement, rules: Rules | None, now: float) -> Step:
         """A statement came; `rules` is what it asks for, if that is not what the session does."""
-        if self.stage not in _BEGINS:
-            raise self._unexpected("begin")
+        self._progress.expect("begin")
         self._reset(statement, rules)
         if statement.kind is _A_READ:
             return self._choose(statement, now)
         self.decision = decision = choose(self._session, statement, self._topology, now)
         self.sent_at = now
-        self.stage = SENT
+        self._progress.enter(SENT)
         return Send(decision)
 
     def bind(self, decision: Decision, rules: Rules | None, now: float) -> None:
@@ -242,7 +252,7 @@ class Read:
         self.required = EMPTY
         self.probed = None
         self.note = None
-        self.bound = self.is_settled = self._stale = self._reached = False
+        self.bound = self._settled = self._stale = self._reached = False
         self._waited = 0.0
         self._statement = statement
         self.scope = None
@@ -301,7 +311,7 @@ class Read:
         self.decision = decision
         self.sent_at = now
         self._reached = False
-        self.stage = SENT
+        self._progress.enter(SENT)
         return Send(decision)
 
     def _send_inside(self, snapshot: Snapshot, decision: Decision, now: float) -> Send:
@@ -312,14 +322,14 @@ class Read:
         return self._send(decision, now)
 
     def _refuse(self, step: Refuse) -> Refuse:
-        self.stage = DONE
+        self._progress.enter(ANSWERING)
         return step
 
     # The primary is asked
 
     def _ask(self, scope: ScopeState) -> Ask:
         self._asked = PendingProbe(scope, self._topology.term)
-        self.stage = ASKING
+        self._progress.enter(ASKING)
         return Ask()
 
     def probe_answered(self, executed: GtidSet | None, owned: GtidSet, now: float) -> Step:
@@ -328,7 +338,7 @@ class Read:
         `executed` is None if it does not say.
         """
         self._take("probe_answered")
-        if self.stage == DONE:
+        if self.stage != ASKING:
             return _NOTHING
         rules, topology = self.rules, self._topology
         if executed is None:
@@ -347,7 +357,7 @@ class Read:
                 note.lost = lost
         self.probed = executed | owned if rules.level in _OF_ALL_SEEN else executed
         if self._statement is None:
-            self.stage = DONE
+            self._progress.enter(ANSWERING)
             return Known()
         return self._choose_again(now)
 
@@ -366,13 +376,13 @@ class Read:
     def _join(self, wait: Wait, decision: Decision, now: float) -> Join:
         self.decision = decision
         self.joined_at = now
-        self.stage = JOINED
+        self._progress.enter(JOINED)
         return Join(wait, self.budget)
 
     def released(self, now: float) -> Step:
         """The WAIT that was joined has ended, well or not."""
         self._take("released")
-        if self.stage == DONE:
+        if self.stage != JOINED:
             return _NOTHING
         self._waited += now - self.joined_at
         return self._choose_again(now)
@@ -380,7 +390,7 @@ class Read:
     def out_of_time(self, now: float) -> Step:
         """The WAIT that was joined has not ended within this read's own budget."""
         self._take("out_of_time")
-        if self.stage == DONE:
+        if self.stage != JOINED:
             return _NOTHING
         self._waited += now - self.joined_at
         server = self._decided().server
@@ -398,11 +408,11 @@ class Read:
         if decision.reason is Reason.TRANSACTION:
             if self._session.transaction.can_move:
                 return self._send(on_primary(self._topology, Reason.REPLICA_LOST), now)
-            self.stage = DONE
+            self._progress.enter(ANSWERING)
             return End("a READ ONLY transaction ran there")
         if decision.reason is Reason.DIAGNOSTIC:  # what it asks about is gone
             return self._send(on_primary(self._topology, Reason.DIAGNOSTIC), now)
-        self.stage = OPENING
+        self._progress.enter(OPENING)
         return Open(decision.server)
 
     def unfit(self, reason: Reason, now: float) -> Step:
@@ -510,7 +520,7 @@ class Read:
         """
         self._take("settled")
         decision = self._decided()
-        self.is_settled = True
+        self._settled = True
         if shows:
             self._session.own_scope.settled(decision.server, epoch)
             return self._send(decision, now)
@@ -520,7 +530,7 @@ class Read:
 
     def _not_shown(self, primary: Server, idle: Collection[Server], now: float) -> Step:
         """It would show an older state than was seen: another server answers, or none."""
-        self.is_settled = False
+        self._settled = False
         statement = self._statement
         if (
             self.rules.on_timeout is TimeoutPolicy.PRIMARY
@@ -553,7 +563,7 @@ class Read:
         """The replica's connection broke."""
         self._take("lost")
         if self.stage == PASSING or self.bound:
-            self.stage = DONE
+            self._progress.enter(ANSWERING)
             return End(cause)
         return self._fall_back(Reason.REPLICA_LOST, now)
 
@@ -578,14 +588,14 @@ class Read:
             return self._refuse(refusal.flood())
         if delay > 0:
             self._noted().crowded = "delayed"
-            self.stage = DELAYED
+            self._progress.enter(DELAYED)
             return Delay(delay)
         return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
 
     def turn_came(self, now: float) -> Step:
         """The primary may be given the read."""
         self._take("turn_came")
-        if self.stage == DONE:
+        if self.stage != DELAYED:
             return _NOTHING
         return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
 
@@ -593,37 +603,11 @@ class Read:
         self._stale = self._noted().stale = True
         return self._send(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE), now)
 
-    # It ends
-
-    def first_byte(self) -> None:
-        """Some of the answer goes to the client."""
-        if (self.stage, "first_byte") not in TABLE:
-            raise self._unexpected("first_byte")
-        if self.stage == SENT:
-            self.stage = PASSING
-
-    def ended(self) -> None:
-        """The client has the whole answer, or an error of the proxy's own."""
-        if self.stage not in _ENDS:
-            raise self._unexpected("ended")
-        self.stage = DONE
-        self.is_settled = False
-        self.probed = None
-
-    def left(self) -> None:
-        """The client is gone, or its primary: nobody waits for the answer."""
-        self._take("left")
-        self.stage = DONE
-
     # Of all
 
     def _take(self, event: Event) -> None:
-        if (self.stage, event) not in TABLE:
-            raise self._unexpected(event)
+        self._progress.expect(event)
         self.note = None
-
-    def _unexpected(self, event: Event) -> UnexpectedEventError:
-        return UnexpectedEventError(event, self.stage)
 
     def _noted(self) -> Note:
         note = self.note

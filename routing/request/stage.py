@@ -1,25 +1,62 @@
-"""The stages of a read (`routing.request.read`), and which event may come at which."""
+"""The stages of a command, and which event may come at which: one table for all commands.
+
+A session serves one command at a time (`routing.request.command_progress`). Where its statement is
+the business of the machine of reads (`routing.request.read`), that machine's events are in the same
+table, and lead from stage to stage of the same command: so the two can never disagree.
+"""
 
 from typing import Final, Literal
 
-Stage = Literal["done", "asking", "joined", "opening", "sent", "passing", "delayed"]
+Stage = Literal[
+    "done",
+    "begun",
+    "asking",
+    "joined",
+    "opening",
+    "delayed",
+    "forwarded",
+    "sent",
+    "passing",
+    "answering",
+    "left",
+]
 
 DONE: Final = "done"
-"""There is no read, or it was answered."""
+"""There is no command, or its client has the whole answer."""
+BEGUN: Final = "begun"
+"""It has come, and no server has been chosen for it; perhaps none is needed."""
+
 ASKING: Final = "asking"
 """The primary is asked what it has."""
 JOINED: Final = "joined"
 """It waits for the end of another read's WAIT."""
 OPENING: Final = "opening"
 """A connection to a replica is being opened."""
-SENT: Final = "sent"
-"""A server was chosen, and is sent the statement."""
-PASSING: Final = "passing"
-"""Some of the answer has gone to the client."""
 DELAYED: Final = "delayed"
 """It waits until the primary may be given it."""
 
+FORWARDED: Final = "forwarded"
+"""It is sent to a server without the machine of reads: by the fast path, or since it is no
+statement."""
+SENT: Final = "sent"
+"""The machine of reads has chosen a server, which is sent it. Another one may still answer."""
+PASSING: Final = "passing"
+"""Some of the answer has gone to the client: no other server can answer."""
+
+ANSWERING: Final = "answering"
+"""No server answers it any more: the proxy does, mostly with an error."""
+LEFT: Final = "left"
+"""Its client is gone, or its primary, before a server had answered the whole of it."""
+
 Event = Literal[
+    # of any command
+    "command",
+    "forward",
+    "sent",
+    "first_byte",
+    "ended",
+    "left",
+    # of what the machine of reads serves
     "begin",
     "bind",
     "take_up",
@@ -38,48 +75,67 @@ Event = Literal[
     "refused",
     "lost",
     "turn_came",
-    "first_byte",
-    "ended",
-    "left",
 ]
-"""What a read is told of; each is a method of `Read`."""
+"""What happens to a command. Those of any command are methods of `CommandProgress`, the others are
+methods of `Read`.
 
-_CHOSEN: Final = (SENT, ASKING, JOINED, DONE)
-"""Where a choice can lead; DONE, if it is refused."""
-_LEFT: Final = (SENT, DELAYED, DONE)
+command: the client has sent it.
+forward: the fast path sends it.
+sent: it is written to a server, or to the one that is borrowed for it.
+first_byte: some of the answer goes to the client.
+ended: the client has the whole answer, or one of the proxy's own.
+left: the client is gone, or its primary: nobody waits for the answer.
+"""
+
+_CHOSEN: Final = (SENT, ASKING, JOINED, ANSWERING)
+"""Where a choice can lead; ANSWERING, if it is refused."""
+_ELSEWHERE: Final = (SENT, DELAYED, ANSWERING)
 """Where leaving a replica can lead."""
 
+WAITING: Final = (BEGUN, ASKING, JOINED, OPENING, DELAYED)
+"""Stages at which no server has the command."""
+
 TABLE: Final[dict[tuple[Stage, Event], tuple[Stage, ...]]] = {
-    (DONE, "begin"): _CHOSEN,
-    (DONE, "bind"): (SENT,),
-    (DONE, "take_up"): (SENT,),
-    (DONE, "ask"): (ASKING,),
+    (DONE, "command"): (BEGUN,),
+    (BEGUN, "command"): (BEGUN,),  # a KILL comes again when its target was found
+    (DONE, "forward"): (FORWARDED,),
+    (BEGUN, "sent"): (FORWARDED,),
+    (FORWARDED, "sent"): (FORWARDED,),
+    (SENT, "sent"): (SENT,),
+    (FORWARDED, "first_byte"): (PASSING,),
+    (SENT, "first_byte"): (PASSING,),
+    (PASSING, "first_byte"): (PASSING,),
+    **{
+        (stage, "ended"): (DONE,)
+        for stage in (DONE, BEGUN, FORWARDED, SENT, PASSING, ANSWERING, LEFT)
+    },
+    **{(stage, "left"): (DONE,) for stage in (DONE, BEGUN, ASKING, JOINED, OPENING)},
+    **{(stage, "left"): (LEFT,) for stage in (DELAYED, FORWARDED, SENT, PASSING, ANSWERING, LEFT)},
+    # The machine of reads.
+    (BEGUN, "begin"): _CHOSEN,
+    (BEGUN, "bind"): (SENT,),
+    (FORWARDED, "take_up"): (SENT,),
+    (BEGUN, "ask"): (ASKING,),
     (ASKING, "probe_answered"): _CHOSEN,
     (JOINED, "released"): _CHOSEN,
-    (JOINED, "out_of_time"): _LEFT,
-    (SENT, "absent"): (OPENING, SENT, DONE),
+    (JOINED, "out_of_time"): _ELSEWHERE,
+    (SENT, "absent"): (OPENING, SENT, ANSWERING),
     (SENT, "unfit"): (SENT,),
     (OPENING, "opened"): _CHOSEN,
-    (SENT, "wait_answered"): _LEFT,
+    (SENT, "wait_answered"): _ELSEWHERE,
     (SENT, "confirm_answered"): (SENT,),
     (SENT, "audit_answered"): (SENT,),
-    (SENT, "settled"): (SENT, DONE),
+    (SENT, "settled"): (SENT, ANSWERING),
     (SENT, "silent"): (SENT,),
     (SENT, "refused"): (SENT,),
-    (SENT, "lost"): (SENT, DONE),
-    (PASSING, "lost"): (DONE,),
+    (SENT, "lost"): (SENT, ANSWERING),
+    (PASSING, "lost"): (ANSWERING,),
     (DELAYED, "turn_came"): (SENT,),
-    (SENT, "first_byte"): (PASSING,),
-    (SENT, "ended"): (DONE,),
-    (PASSING, "ended"): (DONE,),
-    **{(stage, "left"): (DONE,) for stage in (ASKING, JOINED, OPENING, SENT, PASSING, DELAYED)},
-    # Late events. The machine is told of these for commands that are not statements, too.
+    # Late: those who waited have left meanwhile.
     (DONE, "probe_answered"): (DONE,),
     (DONE, "released"): (DONE,),
     (DONE, "out_of_time"): (DONE,),
+    (LEFT, "turn_came"): (LEFT,),
     (DONE, "turn_came"): (DONE,),
-    (DONE, "first_byte"): (DONE,),
-    (DONE, "ended"): (DONE,),
-    (DONE, "left"): (DONE,),
 }
 """Which event may come at which stage, and where it leads. Any other is a defect."""

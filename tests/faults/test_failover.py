@@ -608,9 +608,7 @@ def codes(received: bytes) -> list[int]:
 
 
 def busy(session: Any) -> bool:
-    return bool(
-        session._waits or session._task is not None or session._current.answer.stage != "done"
-    )
+    return bool(session._task is not None or session._current.stage != "done")
 
 
 def opened(gates: list[Gate]) -> None:

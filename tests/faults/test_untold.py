@@ -24,7 +24,7 @@ async def test_a_result_ends_when_it_is_known_what_it_wrote() -> None:
         await eventually(lambda: gate.held)
         # The writer was told of no end, and nobody knows of the write.
         assert on.count("tidegate_required_unknown_total", "result") == before
-        (writer,) = [s for s in on.proxy.sessions if s._current.answer.stage != "done"]
+        (writer,) = [s for s in on.proxy.sessions if s._current.stage != "done"]
         assert writer._current.answer.ending
         gate.open()
         await client.answer()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, LostPolicy, Proof, Reason
+from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
 from routing.request.stage import ASKING, TABLE
 from routing.request.step import Ask, Delay, End, Join, Open, Pass, Refuse, Send, Step
@@ -35,7 +36,10 @@ class Reads:
     def __init__(self, proxy: Proxy, session: ProxySession) -> None:
         self._proxy = proxy
         self._session = session
-        self.read = Read(session.state, proxy.topology, proxy.waits, LostPolicy.ERROR)
+        self.progress = CommandProgress()
+        self.read = Read(
+            session.state, proxy.topology, proxy.waits, LostPolicy.ERROR, self.progress
+        )
         self._timers = 0  # the number of the timer that counts
         self._wait: Wait | None = None  # the WAIT in flight in front of this session's read
         self._past: Decision | None = None  # the decision of a read that the machine does not know
@@ -50,13 +54,20 @@ class Reads:
 
     def route(self) -> None:
         """Begin a read."""
+        self.progress.on_command()
         self._perform(self._tell("begin", _READ, self._session.rules, self._proxy.now()))
 
     # Without the machine, as in `proxy.client.fast_path`
 
+    def go_without(self) -> None:
+        """A command that is no read is about to be sent."""
+        self.progress.on_command()
+        self.progress.on_sent()
+
     def go_past(self, link: Link, decision: Decision) -> None:
         """A plain read is about to be sent; send the WAIT that it needs in front."""
         self._past = decision
+        self.progress.on_forward()
         self._session.request.scope = self.read.cached_decision.scope
         if decision.proof is Proof.WAITED and decision.proof_set is not None:
             budget = self._session.rules.wait_budget
@@ -97,10 +108,15 @@ class Reads:
         self._end_wait()
         return True
 
+    def first_byte(self) -> None:
+        """The client gets a part of the answer; without the machine, it is taken whole."""
+        if self._past is None:
+            self.progress.on_first_byte()
+
     def ended(self) -> None:
         """The client has its answer."""
         self._past = None
-        self.read.ended()
+        self.progress.on_ended()
 
     # Steps
 
@@ -173,7 +189,7 @@ class Reads:
         self._leave_joined()
         asking = self.read.stage == ASKING
         self._past = None
-        self._tell("left")
+        self.progress.on_left()
         self._end_wait()
         if asking:
             self._proxy.probes.leave(self._session)

@@ -99,6 +99,7 @@ class ProxySession:
             request.rules = None
             self.done(Reply("ok"))
         else:
+            self.reads.go_without()
             self.dispatch(on_primary(self.proxy.topology, Reason.WRITE))
 
     def changed(self) -> None:
@@ -231,7 +232,7 @@ class ProxySession:
         if answer.kind == "rows":
             if link is self._active:
                 self.request.started = True
-                self.reads.read.first_byte()
+                self.reads.first_byte()
                 self._reply(Reply("rows", answer.value, self.request.stale or answer.excused))
             return
         purpose = link.purposes.popleft()

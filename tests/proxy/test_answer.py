@@ -7,7 +7,7 @@ from protocol.constants import Command as Code
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS
-from proxy.client.answer import DONE, Answer, Meaning, may_pass, wants_file
+from proxy.client.answer import Answer, Meaning, may_pass, wants_file
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.request.command import Command
@@ -75,10 +75,6 @@ def test_a_forgotten_statement_is_prepared_again_once(code: int) -> None:
     assert Answer().meaning(err(code), execution(READ, b""), state(), may_move=True) == "pass"
     write = execution(b"INSERT INTO t VALUES (1)")  # it lives on the primary alone
     assert Answer().meaning(err(code), write, state(), may_move=True) == "pass"
-
-
-def test_none_was_begun() -> None:
-    assert Answer().stage == DONE
 
 
 def test_what_is_in_the_way_may_pass() -> None:

@@ -11,9 +11,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from protocol.packet import frame
-from proxy.client.answer import DONE
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import Outcome
+from routing.request.stage import DONE
 from routing.request.step import End
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Disconnects:
         error: bytes | None,
         *,
         active: bool,
-        read_timers: bool,
+        waits: bool,
     ) -> None:
         """The primary's connection is gone, and nobody waits for the read any more.
 
@@ -89,20 +89,20 @@ class Disconnects:
             cause: why.
             error: the ERR packet that it ended with; None if it said nothing.
             active: it was to answer.
-            read_timers: the client waited for something else before its answer.
+            waits: the client waited for something else before its answer.
         """
         servers, current = self._servers, self._current
         servers.primary = None
         if self._lease is not None:
             self._lease.left()
-        if read_timers or (servers.active is not None and current.answer.stage != DONE):
+        if waits or (servers.active is not None and current.stage != DONE):
             command, server = current.command, primary.server
             if active and current.outcome.may_write:
                 self._state.may_have_written(command.rules)
                 self._metrics.required_unknown("lost")
                 logged = self._state.logs
                 self._command_effects.note_unlogged(command, current.outcome, server, logged=logged)
-            asked = None if current.answer.stage == DONE else servers.active
+            asked = None if current.stage == DONE else servers.active
             answers = None if asked is None else asked.server
             self._account.enter(command, current.outcome, answers, Outcome.LOST)
             self._leave_answer()
@@ -120,7 +120,7 @@ class Disconnects:
             self._lease.left()
         self._state.pins.clear()
         self._command_effects.count_pins()
-        answered = self._current.answer.stage == DONE
+        answered = self._current.stage == DONE
         self._leave_answer()
         servers.leave(clean=answered and not self._long.going)
 
@@ -130,12 +130,12 @@ class Disconnects:
         active = servers.active
         if active is None:
             return
-        if self._current.answer.stage != DONE:
+        if self._current.stage != DONE:
             self._showed_in_part(active)
         if not active.lost and active.awaiting is Purpose.WAIT:
             self._metrics.wait_killed()
             servers.kill_active(f"session {self._session_id}: kill its wait")
-        servers.active = None
+        servers.deactivate()
 
     def _showed_in_part(self, connection: ServerConnection) -> None:
         """The client has received a part of an answer that will not be completed."""

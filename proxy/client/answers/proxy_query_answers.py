@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.response import ErrPacket
 from protocol.wire import lenenc_bytes
-from proxy.client.answer import DONE, may_pass
+from proxy.client.answer import may_pass
 from proxy.client.prepared import close_packet
 from proxy.client.statements.found_rows import found_rows
 from proxy.client.statements.roles import active_roles
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import Reason
 from routing.request import effects, refusal
+from routing.request.stage import DONE
 from routing.session.prepared import PreparedHandle
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ class ProxyQueryAnswers:
             MalformedPacketError: its trackers contradict themselves.
         """
         active = connection is self._servers.active
-        read = (
-            active and self._current.answer.stage != DONE
-        )  # else its session has ended without it
+        read = active and self._current.stage != DONE  # else its session has ended without it
         if purpose is Purpose.CONFIRM:
             return self._events.confirmed(connection) if read else None
         if purpose is Purpose.AUDIT:

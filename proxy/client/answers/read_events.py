@@ -17,7 +17,6 @@ from proxy.client.statements.wait_for_owned import shows_all
 from proxy.server.gtid_question import parsed as parsed_probe
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Proof, Reason
-from routing.request.stage import ASKING
 from routing.request.step import Pass, Send
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ class ReadEvents:
             ledger.observed(self._shared.topology.primary, note.observation)
 
     # It waits for its turn, or for what others asked
-
-    @property
-    def awaited(self) -> bool:
-        """Whether the read waits for anything but its answer."""
-        return self._read_timers.timed or self._read.stage == ASKING
 
     def probed(self, answer: ProbeAnswer | None) -> Step:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
@@ -188,7 +182,7 @@ class ReadEvents:
         step = self._read.settled(shows, primary.epoch, idle, self._now())
         if not isinstance(step, Send) or step.decision.server is not primary.server:
             outcome.observed = EMPTY  # the primary's, which does not answer
-            servers.active = None
+            servers.deactivate()
         return step
 
     def primary_told(self, primary: ServerConnection) -> None:
@@ -233,4 +227,4 @@ class ReadEvents:
             self._servers.end_transaction(replica)
         outcome.received = 0
         self._current.answer.held = b""
-        self._servers.active = None
+        self._servers.deactivate()

@@ -17,9 +17,10 @@ from protocol.frame_numbers import FrameNumbers
 from protocol.ok_packet import with_warnings
 from protocol.packet import frame
 from protocol.statement_execution import with_statement_id
-from proxy.client.answer import DONE, PASSING, as_the_client_knows_it, wants_file
+from proxy.client.answer import as_the_client_knows_it, wants_file
 from routing.consistency.decision import Outcome, Reason
 from routing.request import effects
+from routing.request.stage import DONE, PASSING
 from routing.session.diagnostics_area import TELLING_CONDITIONS
 
 if TYPE_CHECKING:
@@ -87,17 +88,14 @@ class ServerAnswers:
             if connection.drained > _DRAIN_LIMIT:
                 servers.give_up(connection)
             return None
-        command, outcome, answer = (
-            self._current.command,
-            self._current.outcome,
-            self._current.answer,
-        )
+        current = self._current
+        command, outcome, answer = current.command, current.outcome, current.answer
         stream = connection.stream
         outcome.received += received
         if stream.session_states:
             self._command_effects.take_trackers(connection, command, outcome)
         prepares = command.prepares
-        if answer.stage != PASSING and (
+        if current.stage != PASSING and (
             connection is not servers.primary
             or prepares is not None
             or command.prepared is not None
@@ -151,9 +149,8 @@ class ServerAnswers:
         if data:
             if not answer.started:
                 answer.started = True
-                if answer.stage != DONE:
-                    answer.stage = PASSING
-                    self._read.first_byte()
+                if current.stage != DONE:
+                    current.on_first_byte()
             self._client.write(data)
         if stream.infile:
             connection.be_patient()
@@ -241,8 +238,7 @@ class ServerAnswers:
         outcome = self._current.outcome
         if self._lease is not None:
             self._lease.ended(self._current.command, outcome, connection)
-        self._current.answer.stage = DONE
-        self._read.ended()
+        self._current.on_ended()
         self._command_effects.count_pins()
         result = Outcome.ERROR if outcome.error else Outcome.OK
         self._account.enter(

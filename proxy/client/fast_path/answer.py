@@ -14,13 +14,12 @@ from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
 from protocol.session_track import TEXT_ENCODING, decode_gtids
-from proxy.client.answer import DONE
 from proxy.client.statements.wait import is_reached
 from proxy.server.connection import Taker
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Outcome, Proof
 from routing.consistency.scope import COMPACT_ABOVE
-from routing.request.stage import DONE as READ_DONE
+from routing.request.stage import FORWARDED
 
 if TYPE_CHECKING:
     from proxy.client.session_context import SessionContext
@@ -63,12 +62,7 @@ class FastAnswers(Taker):
         current = self._current
         command, outcome = current.command, current.outcome
         decision = outcome.decision
-        if (
-            self._read.stage != READ_DONE
-            or connection is not self._servers.active
-            or current.answer.stage == DONE
-            or decision is None
-        ):
+        if current.stage != FORWARDED or connection is not self._servers.active or decision is None:
             return False  # the machine knows of it, or nobody waits for it any more
         if not is_reached(connection.stream):
             self.declined(connection)
@@ -110,10 +104,8 @@ class FastAnswers(Taker):
         outcome.received = len(data)
         outcome.rows = stream.rows
         outcome.warnings = stream.warnings
-        current.answer.stage = DONE
-        servers.active = None
-        if self._read.stage != READ_DONE:
-            self._read.ended()
+        current.on_ended()
+        servers.deactivate()
         self._account.enter(command, outcome, connection.server, _OK, 0, stream.rows)
         self._client.answer(shown)
         return True
@@ -174,16 +166,16 @@ class FastAnswers(Taker):
 
     def declined(self, connection: ServerConnection) -> None:
         """Let the session go on with the command as if it had sent it."""
-        current, read = self._current, self._read
+        current = self._current
         command, outcome = current.command, current.outcome
         if connection is not self._servers.active:
             return
         if (
-            read.stage == READ_DONE
+            current.stage == FORWARDED
             and command.statement is not None
             and outcome.decision is not None
         ):
-            read.take_up(
+            self._read.take_up(
                 command.statement,
                 outcome.decision,
                 outcome.required,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
-from proxy.client.answer import HOLDING, Answer
+from proxy.client.answer import Answer
 from proxy.client.connection import FastPath
 from proxy.client.statements.wait import wait_packet
 from proxy.wall_clock import utc_ns
@@ -137,7 +137,7 @@ class FastRequests(FastPath):
         outcome = self._begin(packet, statement, decision, arrived_us)
         outcome.required = required
         outcome.sent_at = now
-        self._servers.active = replica
+        self._servers.activate(replica)
         if waits:
             state, budget = self._state, self._state.rules.wait_budget
             wait = wait_packet(state, required, budget, "", replica.query_attributes)
@@ -167,7 +167,7 @@ class FastRequests(FastPath):
         if decision.server is not primary.server:
             decision = self._writes = on_primary(topology, Reason.WRITE)
         self._begin(packet, statement, decision, utc_ns() // 1000)
-        self._servers.active = primary
+        self._servers.activate(primary)
         primary.ask(self._taker, packet)
         return True
 
@@ -187,5 +187,5 @@ class FastRequests(FastPath):
         )
         current.command = command
         current.outcome = outcome = CommandOutcome(command, decision)
-        current.answer.stage = HOLDING
+        current.on_forward()
         return outcome

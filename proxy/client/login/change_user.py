@@ -11,7 +11,6 @@ from protocol.command import ComChangeUser
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.handshake import AuthSwitchRequest
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.client.answer import DONE
 from proxy.client.login.authentication import Authentication
 from proxy.client.login.login import (
     LOGIN_PACKET_LIMIT,
@@ -177,4 +176,4 @@ class UserChange:
         outcome.reason = Reason.COMMAND
         outcome.proof = Proof.PRIMARY
         self._account.enter(self._current.command, outcome, opened.connection.server, Outcome.OK)
-        self._current.answer.stage = DONE
+        self._current.on_ended()

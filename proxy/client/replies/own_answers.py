@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
-from proxy.client.answer import DONE
 from proxy.client.replies import framing as replies
 from routing.consistency.decision import Outcome, Proof, Reason
 
@@ -22,7 +21,6 @@ class OwnAnswers:
 
     def __init__(self, session: SessionContext) -> None:
         self._current = session.current
-        self._read = session.read
         self._client = session.client
         self._servers = session.servers
         self._state = session.state
@@ -44,9 +42,8 @@ class OwnAnswers:
         command = current.command
         self._metrics.error("proxy", code.code)
         self._enter(reason, Outcome.ERROR, code.code)
-        current.answer.stage = DONE
-        self._servers.active = None
-        self._read.ended()
+        current.on_ended()
+        self._servers.deactivate()
         self._state.diagnostics.proxy_answered(-1)
         if command.prepared is not None:
             command.prepared.use_long_data()  # as an execution that fails
@@ -63,8 +60,7 @@ class OwnAnswers:
     def end(self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST) -> None:
         """End the client's connection with an error."""
         self._metrics.error("proxy", code.code)
-        self._current.answer.stage = DONE
-        self._read.ended()
+        self._current.on_ended()
         self._client.fail(code, message)
 
     def end_lost(self, cause: str) -> None:
@@ -84,8 +80,7 @@ class OwnAnswers:
         if waits:
             current.outcome.proof = Proof.NONE
             self._account.enter(current.command, current.outcome, None, Outcome.ERROR, error.code)
-        current.answer.stage = DONE
-        self._read.ended()
+        current.on_ended()
         self._client.send_error(error, 1 if waits else 0)
         self._client.close()
 
@@ -94,7 +89,7 @@ class OwnAnswers:
         return replies.status(self._state.transaction)
 
     def _reply(self, data: bytes) -> None:
-        self._read.ended()
+        self._current.on_ended()
         self._enter(Reason.PROXY, Outcome.OK)
         self._client.write(data)
         self._client.ready()

@@ -8,7 +8,6 @@ from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
-from proxy.client.answer import DONE, HOLDING
 from proxy.client.prepared import prepare_on
 from proxy.client.requests import command_batch
 from proxy.client.statements.confirmation import beside_wait, columns
@@ -161,7 +160,7 @@ class Dispatch:
                 " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
             )
             return
-        self._current.answer.stage = HOLDING
+        self._current.on_sent()
         servers.activate(primary)
         budget = command.rules.wait_budget
         if self._asks_replica(primary):
@@ -276,7 +275,7 @@ class Dispatch:
         self._state.diagnostics.forget()  # unless it was told
         self.leave()
         primary = self._servers.primary
-        if primary is not None and not primary.lost and self._current.answer.stage == HOLDING:
+        if primary is not None and not primary.lost and self._current.is_held:
             self.to_primary(primary)
 
     def leave(self) -> None:
@@ -318,7 +317,7 @@ class Dispatch:
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
         read, current, state = self._read, self._current, self._state
         command, outcome = current.command, current.outcome
-        current.answer.stage = HOLDING
+        current.on_sent()
         self._servers.activate(replica)
         outcome.sent_at = read.sent_at
         audits = (
@@ -401,7 +400,7 @@ class Dispatch:
         decision = Decision(holder.server, reason, Proof.NONE)
         self._read.bind(decision, rules, self._now())
         self._current.outcome.decided(decision)
-        self._current.answer.stage = HOLDING
+        self._current.on_sent()
         self._servers.activate(holder)
         self._servers.show_status(holder)
         self.send(holder)
@@ -413,8 +412,7 @@ class Dispatch:
         if command.code is not Code.COM_STMT_RESET or command.prepared is None:
             return False
         self._prepared.close_cursor(command.prepared)
-        self._servers.active = None
-        self._current.answer.stage = DONE
+        self._servers.deactivate()
         self._state.diagnostics.affects_none()
         self._own_answers.ok()
         return True

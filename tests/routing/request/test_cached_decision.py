@@ -13,6 +13,7 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.policy import choose
+from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
 from routing.request.step import Ask, Join, Send
 from routing.servers.topology import Topology
@@ -48,7 +49,8 @@ class World:
         rules = Rules(Level.READ_OWN_WRITES, scope, 0.25, on_timeout)
         self.session = Session(rules, preferred, user="app", term=self.topology.term)
         self.waits = Waits()
-        self.read = Read(self.session, self.topology, self.waits, LostPolicy.ERROR)
+        self.progress = CommandProgress()
+        self.read = Read(self.session, self.topology, self.waits, LostPolicy.ERROR, self.progress)
 
     @property
     def scope(self) -> Any:
@@ -122,6 +124,7 @@ class World:
             self.session.wrote(gtids(str(self.committed)), self.topology.primary, self.now)
 
     def _decide(self, rules: Rules | None, meanwhile: Callable[[], None], late: int) -> None:
+        self.progress.on_command()
         step = self.read.begin(READ, rules, self.now)
         if isinstance(step, Ask):
             executed = gtids(f"1-{self.committed}")
@@ -138,7 +141,7 @@ class World:
                 self.read.wait_answered("reached", True, True, epoch, 0.1, self.now)
             elif decision.confirm:
                 self.read.confirm_answered(True, True, epoch, self.now)
-            self.read.ended()
+        self.progress.on_ended()
 
     def writes(self, which: int) -> None:
         self.committed += 1
@@ -273,7 +276,9 @@ def check(world: World) -> None:
     scope = world.read.cached_decision.scope
     assert scope is world.scope
     chosen = choose(session, READ, topology, world.now)
-    machine = Read(session, topology, world.waits, LostPolicy.ERROR)
+    progress = CommandProgress()
+    progress.on_command()
+    machine = Read(session, topology, world.waits, LostPolicy.ERROR, progress)
     step = machine.begin(READ, None, world.now)
     assert isinstance(step, Send)  # neither Join nor Ask
     assert step.decision == chosen

@@ -4,6 +4,9 @@ A line `>> lost()` is an event. `<< Send(p, replica_lost, primary); left r1: rep
 step with which the machine answers, and what it noted. `-- after(0.3)` is something that the
 machine is not told of. A transcript is played, and the result is compared with the whole
 transcript. Servers are `p` and `r1`, `r2` …, sets are intervals of one UUID.
+
+Before a read begins its command has come, and before the machine takes it up the fast path has
+sent it: transcripts need not say so.
 """
 
 import re
@@ -26,8 +29,9 @@ from routing.consistency.decision import (
 )
 from routing.consistency.rules import Rules
 from routing.policy import on_primary
+from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
-from routing.request.stage import TABLE
+from routing.request.stage import DONE, TABLE
 from routing.request.step import Delay, End, Join, Note, Open, Refuse, Send, Step
 from routing.servers.rate_limit import RateLimit
 from routing.servers.topology import Server, Topology
@@ -40,6 +44,10 @@ from tests.routing.transaction.situations import open_on_replica
 
 UUID = "11111111-1111-1111-1111-111111111111"
 _LINE = re.compile(r"(>>|--) (\w+)\((.*)\)")
+
+
+OF_ANY_COMMAND = ("command", "forward", "sent", "first_byte", "ended", "left")
+"""Events that the machine of reads is not told of: the command is."""
 
 
 @dataclass
@@ -91,7 +99,10 @@ class Play:
         self.session.own_scope.own = gtids(world.own)
         self.session.own_scope.changed_at = self.now if world.own else 0.0
         self.waits = Waits()
-        self.read = Read(self.session, self.topology, self.waits, world.on_lost_writes)
+        self.progress = CommandProgress()
+        self.read = Read(
+            self.session, self.topology, self.waits, world.on_lost_writes, self.progress
+        )
         self.steps: list[Step] = []
 
     def lines(self, lines: list[str]) -> Iterator[str]:
@@ -105,14 +116,20 @@ class Play:
             if direction == "--":
                 getattr(self, f"_{name}")(*words)
                 continue
-            before = self.read.stage
-            step = self._tell(name, words)
-            assert self.read.stage in TABLE[before, name], f"{line}: {self.read.stage}"
+            if self.progress.stage == DONE:
+                if name in ("begin", "bind", "ask"):
+                    self.progress.on_command()
+                elif name == "take_up":
+                    self.progress.on_forward()
+            before = self.progress.stage
+            step = self.tell(name, words)
+            assert self.progress.stage in TABLE[before, name], f"{line}: {self.progress.stage}"
             if step is not None:
                 self.steps.append(step)
                 yield f"<< {told(step)}{noted(self.read.note)}"
 
-    def _tell(self, event: str, words: list[str]) -> Step | None:
+    def tell(self, event: str, words: list[str]) -> Step | None:
+        """Tell the machine, or the command, of an event."""
         read, now = self.read, self.now
         if event == "begin":
             kind = StatementClass(words[0]) if words else StatementClass.READ
@@ -149,8 +166,8 @@ class Play:
         if event in ("refused", "unfit", "opened"):
             reason = Reason(words[0]) if words else None
             return getattr(read, event)(reason, now)  # type: ignore[no-any-return]
-        if event in ("first_byte", "ended", "left"):
-            getattr(read, event)()
+        if event in OF_ANY_COMMAND:
+            getattr(self.progress, f"on_{event}")()
             return None
         return getattr(read, event)(now)  # type: ignore[no-any-return]
 
