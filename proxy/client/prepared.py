@@ -22,22 +22,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
-from protocol.packet import frame
 from protocol.statement_execution import statement_id
-from proxy.client.statements import session_setup
-from proxy.server.exchange import STATEMENT
+from proxy.client.statements.prepared_statement import close_packet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from proxy.server.connection import ServerConnection
-    from proxy.server.exchange import Batch
     from proxy.server.mirror import Mirror
-    from routing.session.prepared import PreparedHandle, PreparedStatement
+    from routing.session.prepared import PreparedStatement
 
 _LAST_ROW_SENT: Final = 0x0080
-
-_COM_STMT_CLOSE: Final = b"\x05\x00\x00\x00\x19"
 
 
 class PreparedStatements:
@@ -142,31 +137,8 @@ class PreparedStatements:
         ]
 
 
-def prepare_on(mirror: Mirror, prepared: PreparedStatement, schema: str) -> Batch:
-    """What makes the statement known to a server.
-
-    Args:
-        mirror: of the connection to that server; what it is told is noted there.
-        prepared: it; with its text.
-        schema: the one that the connection must have afterwards; empty if any will do.
-    """
-    batch: Batch = ()
-    if prepared.schema and mirror.schema != prepared.schema:
-        batch = session_setup.choose_schema(mirror, prepared.schema)
-    mirror.preparing.append(prepared.number)
-    batch += ((STATEMENT, frame(b"\x16" + prepared.sql, 0)),)
-    if schema and mirror.schema != schema:
-        batch += session_setup.choose_schema(mirror, schema)
-    return batch
-
-
 def close_on(connection: ServerConnection, prepared: PreparedStatement) -> None:
     """Let a server forget the statement, and its cursor; there is no answer."""
     handle = connection.mirror.statements.pop(prepared.number, None)
     if handle is not None and not connection.lost:
         connection.write(close_packet(handle))
-
-
-def close_packet(handle: PreparedHandle) -> bytes:
-    """A COM_STMT_CLOSE, framed."""
-    return _COM_STMT_CLOSE + handle.server_id.to_bytes(4, "little")

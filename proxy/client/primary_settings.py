@@ -12,11 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.server.exchange import IMITATE_SETTING, RESTORE
-from proxy.server.settings import primary_settings
-from proxy.server.statement_packet import statement_packet
+from proxy.client.statements.restore import restore, show_client_settings
 from routing.request import command_properties, effects
-from routing.session.variables import is_wide
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -89,20 +86,15 @@ class PrimarySettings:
         if shows:
             self.undone = True
             self.untracked = self.untracked or changes
-            sql = f"SET SESSION {state.trackers.settings(gtids=changes)}".encode()
-            return ((IMITATE_SETTING, statement_packet(sql, primary.query_attributes)),)
+            return show_client_settings(
+                state, gtids=changes, query_attributes=primary.query_attributes
+            )
         self.undone = False
         self.untracked = self.untracked and not changes
         self._restoring = state.trackers.gtids if changes else ""
         if changes:
             state.commits.tracked()
-        sql = primary_settings(
-            primary.max_packet,
-            self._restoring,
-            state.trackers.shown_variables,
-            wide=is_wide(state.variables.get("character_set_filesystem", "")),
-        )
-        return ((RESTORE, statement_packet(sql, primary.query_attributes)),)
+        return restore(primary, state, self._restoring)
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; after an error only this shows if a transaction is open."""

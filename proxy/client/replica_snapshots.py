@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from proxy.client.statements import transaction as transaction_statements
+from proxy.client.statements.probe import probed
 from proxy.server.exchange import Purpose
-from proxy.server.gtid_question import parsed
 from routing.consistency.decision import ConflictPolicy
 from routing.transaction.stage import SNAPSHOT_MOVED
 
@@ -86,7 +86,7 @@ class ReplicaSnapshots:
             if connection.stream.error is not None:
                 moment.failed()
             return False
-        answer = parsed(connection.stream, connection.server.applied)
+        answer = probed(connection)
         executed = None if answer is None else answer.executed
         if purpose is Purpose.SNAPSHOT_BEFORE:
             moment.before(executed)

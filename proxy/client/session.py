@@ -67,10 +67,9 @@ from proxy.client.requests.own_statements import OwnStatements
 from proxy.client.servers import Servers
 from proxy.client.session_context import SessionContext
 from proxy.client.sharing.connection_lease import ConnectionLease
-from proxy.client.statements.diagnostics import PING
+from proxy.client.statements.diagnostics import KEEP_ALIVE
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
-from proxy.server.exchange import IMITATE_ROW_COUNT, Purpose
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
     from proxy.server.connect.opened import Lent, Opened
+    from proxy.server.exchange import Purpose
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
     from proxy.shared.shared import Shared
@@ -258,7 +258,7 @@ class ClientSession:
         if primary.busy or primary.lost or state.suspect or state.noted:
             return  # its answer would tell of the statement before
         if waits or not state.diagnostics.is_at(primary.area, ROW_COUNT):
-            primary.send(((IMITATE_ROW_COUNT, PING),))
+            primary.send(KEEP_ALIVE)
 
     # Its connections are given back, and others borrowed
 
@@ -603,10 +603,7 @@ class ClientSession:
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge the answer to a statement of the proxy's own."""
-        if purpose is not Purpose.WAIT:
-            self._go_on(self._query_answers.on_answer(connection, purpose))
-        elif connection is self._servers.active and self._current.stage != DONE:
-            self._perform(self._events.waited(connection))  # else the read has ended without it
+        self._go_on(self._query_answers.on_answer(connection, purpose))
 
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.response_stream import RESULTS
-from proxy.server import view_question
-from proxy.server.exchange import REPLAY_DIAGNOSTICS, VIEWS
-from proxy.server.statement_packet import statement_packet
+from proxy.client.statements.views import ask_views
 from routing.request import command_properties
 from routing.sql.catalogue import BOUND, CALLS, through
 
@@ -84,11 +82,8 @@ class Views:
             return ()
         if account.asking or not self._can_ask(account):
             return ()
-        sql, attributes = account.ask(primary, self._catalogues.era), primary.query_attributes
-        return (
-            (VIEWS, statement_packet(sql, attributes)),
-            (REPLAY_DIAGNOSTICS, statement_packet(view_question.AFTER, attributes)),
-        )
+        question = account.ask(primary, self._catalogues.era)
+        return ask_views(question, primary.query_attributes)
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The question in front of a command was answered."""

@@ -9,7 +9,7 @@ import pytest
 from protocol.constants import Command
 from protocol.response_stream import SIMPLE
 from proxy.client.connection import STREAM_ABOVE
-from proxy.client.sharing.portable_state import SAVE_STATE_SQL
+from proxy.client.statements.saved_state import SAVE_STATE_SQL
 from proxy.monitor.primary_election import promote
 from routing.consistency.decision import Level, TimeoutPolicy
 from tests.faults.client import Client, change_user, finish_change, query

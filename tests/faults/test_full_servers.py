@@ -11,7 +11,7 @@ from mysql_mocker.server.server import Server
 from protocol.constants import Capability
 from protocol.handshake import HandshakeV10
 from proxy.client.connection import STREAM_ABOVE
-from proxy.client.sharing.portable_state import SAVE_STATE_SQL
+from proxy.client.statements.saved_state import SAVE_STATE_SQL
 from proxy.shared.client_profile import ALIKE
 from routing.consistency.decision import Level, TransactionReads
 from tests.faults.client import MODERN, Client, change_user, finish_change, query

@@ -1,20 +1,22 @@
 """Servers' answers to the proxy's own statements: what each means for the session.
 
 Servers answer in order, so these come before the client's answer, or after it. Those that are
-events for the read's machine go to `ReadEvents`; the others are for whichever part has asked. The
-session itself gives the machine the answer to a WAIT, by far the most frequent one.
+events for the read's machine go to `ReadEvents`; the others are for whichever part has asked. One
+table says who handles the answer to what (`HANDLERS`); how it is read is beside its SQL
+(`proxy.client.statements`).
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol.response import ErrPacket
 from protocol.wire import lenenc_bytes
 from proxy.client.answer import may_pass
-from proxy.client.prepared import close_packet
 from proxy.client.statements.found_rows import found_rows
+from proxy.client.statements.prepared_statement import close_packet, prepared_on
+from proxy.client.statements.restore import refusal as refusal_of_restore
 from proxy.client.statements.roles import active_roles
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import Reason
@@ -23,6 +25,8 @@ from routing.request.stage import DONE
 from routing.session.prepared import PreparedHandle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from proxy.client.answers.read_events import ReadEvents
     from proxy.client.answers.server_answers import ServerAnswers
     from proxy.client.effects.command_effects import CommandEffects
@@ -34,8 +38,6 @@ if TYPE_CHECKING:
     from routing.request.step import Step
 
 _log = logging.getLogger(__name__)
-
-_OF_SNAPSHOTS: Final = (Purpose.SNAPSHOT_BEFORE, Purpose.SNAPSHOT, Purpose.SNAPSHOT_AFTER)
 
 
 class ProxyQueryAnswers:
@@ -75,57 +77,116 @@ class ProxyQueryAnswers:
 
         Args:
             connection: who answered; its stream holds the answer.
-            purpose: what it is for; neither FORWARD nor WAIT.
+            purpose: what it is for; not FORWARD.
 
         Raises:
             MalformedPacketError: its trackers contradict themselves.
         """
-        active = connection is self._servers.active
-        read = active and self._current.stage != DONE  # else its session has ended without it
-        if purpose is Purpose.CONFIRM:
-            return self._events.confirmed(connection) if read else None
-        if purpose is Purpose.AUDIT:
-            return self._events.audited(connection) if read else None
-        if purpose is Purpose.REPLAY_DIAGNOSTICS or purpose is Purpose.WAIT_FOR_OWNED:
-            self._told_of_failure(connection)
-            head = connection.stream.head
-            if head is not None:  # of a statement that nobody is to execute
-                connection.write(close_packet(PreparedHandle.of(head)))
-            if purpose is Purpose.WAIT_FOR_OWNED and active:
-                return self._events.settled(connection)
-        elif purpose is Purpose.PROBE:
-            if active:
-                if connection.stream.session_states:
-                    self._take_trackers(connection)  # of what failed before it
-                self._events.primary_told(connection)
-        elif purpose is Purpose.SHARED_PROBE:
-            self._gathered(connection)
-        elif purpose in _OF_SNAPSHOTS:
-            self._snapshot_told(connection, purpose)
-        elif purpose is Purpose.ROLLBACK:
-            self._rolled_back(connection)
-        elif purpose is Purpose.STATEMENT:
-            return self._prepared_there(connection, waits=read)
-        elif purpose is Purpose.TRACKER_PING:
-            self._answers.told_late(connection)
-        elif purpose is Purpose.SAVE_STATE:
-            if self._lease is not None:
-                self._lease.said(connection, connection.stream)
-        elif purpose is Purpose.DEFAULTS:
-            return self._defaults(connection, active=active)
-        elif purpose is Purpose.FOUND_ROWS:
-            self._found_rows(connection)
-        elif purpose is Purpose.ROLES:
-            self._roles(connection)
-        elif purpose is Purpose.VIEWS:
-            self._views.answered(connection, connection.stream)
-        elif connection.stream.error is not None:
-            return self._unprepared(connection, purpose, connection.stream.error, active=active)
-        elif purpose is Purpose.RESTORE:
-            self._settings.restored(connection, connection.stream)
+        return HANDLERS[purpose](self, connection)
+
+    def _is_active(self, connection: ServerConnection) -> bool:
+        """Whether it is the one that answers the command."""
+        return connection is self._servers.active
+
+    def _is_awaited(self, connection: ServerConnection) -> bool:
+        """Whether the client waits for its answer; else the read has ended without it."""
+        return connection is self._servers.active and self._current.stage != DONE
+
+    # Before a read
+
+    def _waited(self, replica: ServerConnection) -> Step | None:
+        """The WAIT was answered."""
+        return self._events.waited(replica) if self._is_awaited(replica) else None
+
+    def _confirmed(self, replica: ServerConnection) -> Step | None:
+        """A replica was asked whether it still has what it had proved."""
+        return self._events.confirmed(replica) if self._is_awaited(replica) else None
+
+    def _audited(self, replica: ServerConnection) -> Step | None:
+        """A replica was asked whether it has what the read must see."""
+        return self._events.audited(replica) if self._is_awaited(replica) else None
+
+    def _settled(self, primary: ServerConnection) -> Step | None:
+        """The primary was to finish what it is committing."""
+        self._replayed(primary)
+        return self._events.settled(primary) if self._is_active(primary) else None
+
+    def _probed(self, primary: ServerConnection) -> Step | None:
+        """The primary was asked what it has, for a read on it."""
+        if self._is_active(primary):
+            if primary.stream.session_states:
+                self._take_trackers(primary)  # of what failed before it
+            self._events.primary_told(primary)
         return None
 
-    def _defaults(self, connection: ServerConnection, *, active: bool) -> Step | None:
+    def _probed_for_all(self, primary: ServerConnection) -> Step | None:
+        """The primary says what it has to all reads that wait for it."""
+        state = self._state
+        if state.suspect and not primary.silent:
+            self._take_trackers(primary)  # of what failed before it
+            if effects.told_late(self._current.command, self._current.outcome, state):
+                self._settings.restore()
+        self._probes.answered(primary, primary.stream)
+        return None
+
+    # For the session's state
+
+    def _prepared(self, connection: ServerConnection) -> Step | None:
+        """A server was told something of the session for the statement behind it."""
+        error = connection.stream.error
+        if error is None:
+            return None
+        if connection is self._servers.primary:
+            self._own_answers.end(
+                f"the primary did not go back to the session's schema: {ErrPacket.parse(error)}"
+            )
+            return None
+        active = self._is_active(connection)
+        self._objected(connection, error, active=active)
+        step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
+        # Even if nobody waits for it any more: its state is not what it was thought to be.
+        self._servers.give_up(connection)
+        return step
+
+    def _restored(self, primary: ServerConnection) -> Step | None:
+        """The primary was told the settings that the proxy needs."""
+        reason = refusal_of_restore(primary.stream)
+        if not reason:
+            self._settings.restored(primary, primary.stream)
+            return None
+        primary.close()
+        if self._current.outcome.may_write:
+            self._state.may_have_written(self._current.command.rules)  # it follows on the wire
+        self._own_answers.end(
+            f"the primary did not take the settings that consistency needs: {reason}"
+        )
+        return None
+
+    def _replayed(self, connection: ServerConnection) -> Step | None:
+        """A server was made to look as if it had run what another has run."""
+        self._told_of_failure(connection)
+        head = connection.stream.head
+        if head is not None:  # of a statement that nobody is to execute
+            connection.write(close_packet(PreparedHandle.of(head)))
+        return None
+
+    def _told_late(self, connection: ServerConnection) -> Step | None:
+        """A COM_PING brought what trackers could not tell before."""
+        self._answers.told_late(connection)
+        return None
+
+    def _saved(self, primary: ServerConnection) -> Step | None:
+        """The primary was asked what the session carries."""
+        if self._lease is not None:
+            self._lease.said(primary, primary.stream)
+        return None
+
+    def _viewed(self, primary: ServerConnection) -> Step | None:
+        """The primary was asked which views there are."""
+        self._views.answered(primary, primary.stream)
+        return None
+
+    def _defaults(self, connection: ServerConnection) -> Step | None:
         """A server's session was reset, and tells what it begins with now."""
         if connection is self._servers.primary:
             self._answers.begun_anew(connection)
@@ -133,18 +194,20 @@ class ProxyQueryAnswers:
         if connection.stream.row == lenenc_bytes(connection.mirror.defaults.row):
             return None
         # Its defaults have changed, so what it was told is not enough: a new one will tell them.
+        active = self._is_active(connection)
         step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
         self._servers.give_up(connection)
         return step
 
-    def _roles(self, primary: ServerConnection) -> None:
+    def _roles(self, primary: ServerConnection) -> Step | None:
         """The primary was asked which roles are active."""
         self._told_of_failure(primary)
         roles = active_roles(primary.stream)
         if roles is not None:
             self._state.has_roles(roles)
+        return None
 
-    def _found_rows(self, connection: ServerConnection) -> None:
+    def _found_rows(self, connection: ServerConnection) -> Step | None:
         """A server was asked for FOUND_ROWS()."""
         if connection is self._servers.primary:
             self._told_of_failure(connection)
@@ -152,6 +215,7 @@ class ProxyQueryAnswers:
         if number is not None:
             self._state.diagnostics.learned(connection.area, number)
         self._dispatch.told_found_rows(connection)
+        return None
 
     def _take_trackers(self, connection: ServerConnection) -> None:
         self._command_effects.take_trackers(
@@ -163,44 +227,47 @@ class ProxyQueryAnswers:
         if self._state.suspect:
             self._take_trackers(connection)
 
-    def _gathered(self, primary: ServerConnection) -> None:
-        """The primary says what it has to all reads that wait for it."""
-        state = self._state
-        if state.suspect and not primary.silent:
-            self._take_trackers(primary)  # of what failed before it
-            if effects.told_late(self._current.command, self._current.outcome, state):
-                self._settings.restore()
-        self._probes.answered(primary, primary.stream)
+    # Of transactions
 
-    def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> None:
-        """A server was asked to take a snapshot of the transaction's, or what it shows."""
+    def _before_snapshot(self, connection: ServerConnection) -> Step | None:
+        """A server was asked what it has, before a snapshot."""
+        return self._snapshot_told(connection, Purpose.SNAPSHOT_BEFORE)
+
+    def _snapshot(self, primary: ServerConnection) -> Step | None:
+        """The primary was asked for a snapshot."""
+        return self._snapshot_told(primary, Purpose.SNAPSHOT)
+
+    def _after_snapshot(self, connection: ServerConnection) -> Step | None:
+        """A server was asked what it has, after a snapshot."""
+        return self._snapshot_told(connection, Purpose.SNAPSHOT_AFTER)
+
+    def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> Step | None:
         primary = self._servers.primary
         if connection is primary:
             self._told_of_failure(connection)
         waits = connection is self._servers.active and not connection.owes_answer
         if self._snapshots.told(connection, purpose) and waits and connection is primary:
             self._dispatch.to_primary(connection)
+        return None
 
-    def _rolled_back(self, primary: ServerConnection) -> None:
+    def _rolled_back(self, primary: ServerConnection) -> Step | None:
         """A transaction with different snapshots was rolled back: its client is to retry it."""
         error = primary.stream.error
         if error is not None:
             self._own_answers.end(f"the primary did not roll back: {ErrPacket.parse(error)}")
-            return
+            return None
         self._state.rolled_back(primary.stream.status)
         self._own_answers.refuse_whole(refusal.split_conflict())
+        return None
 
-    def _prepared_there(self, connection: ServerConnection, *, waits: bool) -> Step | None:
-        """A server was asked to prepare a statement that it did not know; perhaps it did.
+    # Prepared statements
 
-        `waits`: its client waits for an answer of this server's.
-        """
+    def _statement(self, connection: ServerConnection) -> Step | None:
+        """A server was asked to prepare a statement that it did not know; perhaps it did."""
         stream = connection.stream
-        number = connection.mirror.preparing.pop(0)
-        if stream.head is not None:
-            connection.mirror.statements[number] = PreparedHandle.of(stream.head)
+        number = prepared_on(connection.mirror, stream)
         prepared = self._current.command.prepared
-        if not waits or prepared is None or prepared.number != number:
+        if not self._is_awaited(connection) or prepared is None or prepared.number != number:
             return None
         if stream.error is None:
             self._dispatch.send(connection)
@@ -210,30 +277,6 @@ class ProxyQueryAnswers:
             return self._events.refused(connection, Reason.REPLICA_REFUSED)
         self._answers.cannot_prepare(connection, stream.error)
         return None
-
-    def _unprepared(
-        self, connection: ServerConnection, purpose: Purpose, error: bytes, *, active: bool
-    ) -> Step | None:
-        """A server refused what prepares it for the next statement; `error` says why."""
-        if purpose is Purpose.RESTORE:
-            connection.close()
-            if self._current.outcome.may_write:
-                self._state.may_have_written(self._current.command.rules)  # it follows on the wire
-            self._own_answers.end(
-                "the primary did not take the settings that consistency needs: "
-                f"{ErrPacket.parse(error)}"
-            )
-            return None
-        if connection is self._servers.primary:
-            self._own_answers.end(
-                f"the primary did not go back to the session's schema: {ErrPacket.parse(error)}"
-            )
-            return None
-        self._objected(connection, error, active=active)
-        step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
-        # Even if nobody waits for it any more: its state is not what it was thought to be.
-        self._servers.give_up(connection)
-        return step
 
     def _objected(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
         """A replica refused what the session carries: remember that, unless it may be temporary.
@@ -252,3 +295,31 @@ class ProxyQueryAnswers:
             self._session_id,
             cause,
         )
+
+
+Handler: TypeAlias = "Callable[[ProxyQueryAnswers, ServerConnection], Step | None]"
+
+HANDLERS: Final[dict[Purpose, Handler]] = {
+    Purpose.PREPARE: ProxyQueryAnswers._prepared,
+    Purpose.WAIT: ProxyQueryAnswers._waited,
+    Purpose.PROBE: ProxyQueryAnswers._probed,
+    Purpose.SHARED_PROBE: ProxyQueryAnswers._probed_for_all,
+    Purpose.CONFIRM: ProxyQueryAnswers._confirmed,
+    Purpose.AUDIT: ProxyQueryAnswers._audited,
+    Purpose.REPLAY_DIAGNOSTICS: ProxyQueryAnswers._replayed,
+    Purpose.FOUND_ROWS: ProxyQueryAnswers._found_rows,
+    Purpose.WAIT_FOR_OWNED: ProxyQueryAnswers._settled,
+    Purpose.STATEMENT: ProxyQueryAnswers._statement,
+    Purpose.VIEWS: ProxyQueryAnswers._viewed,
+    Purpose.RESTORE: ProxyQueryAnswers._restored,
+    Purpose.DEFAULTS: ProxyQueryAnswers._defaults,
+    Purpose.ROLES: ProxyQueryAnswers._roles,
+    Purpose.SAVE_STATE: ProxyQueryAnswers._saved,
+    Purpose.SNAPSHOT_BEFORE: ProxyQueryAnswers._before_snapshot,
+    Purpose.SNAPSHOT: ProxyQueryAnswers._snapshot,
+    Purpose.SNAPSHOT_AFTER: ProxyQueryAnswers._after_snapshot,
+    Purpose.ROLLBACK: ProxyQueryAnswers._rolled_back,
+    Purpose.TRACKER_PING: ProxyQueryAnswers._told_late,
+}
+"""Who handles the answer to which question; FORWARD is the client's own
+(`proxy.client.answers.server_answers`)."""

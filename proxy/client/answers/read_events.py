@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from protocol.gtid import EMPTY
 from proxy.client.statements.audit import audited
 from proxy.client.statements.confirmation import confirmed
+from proxy.client.statements.probe import probed
 from proxy.client.statements.wait import waited
 from proxy.client.statements.wait_for_owned import shows_all
-from proxy.server.gtid_question import parsed as parsed_probe
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Proof, Reason
 from routing.request.step import Pass, Send
@@ -187,7 +187,7 @@ class ReadEvents:
 
     def primary_told(self, primary: ServerConnection) -> None:
         """Its `gtid_executed`, asked in front of a read; without it what is required is unknown."""
-        answer = parsed_probe(primary.stream, primary.server.applied)
+        answer = probed(primary)
         if answer is None:
             return
         executed, server, shared = answer.executed, primary.server, self._shared

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import IN_TRANS, SESSION_STATE_CHANGED
 from protocol.response_stream import RESULTS
-from proxy.client.statements.diagnostics import PING
-from proxy.server.exchange import TRACKER_PING
+from proxy.client.statements.tracker_ping import ASK_TRACKERS, trackers_told
 from routing.request import command_properties, effects
 from routing.sql.statement import StatementClass, StatementReason, may_read_tables
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
 
-_ASK: Final = ((TRACKER_PING, PING),)
 _WITHOUT_TRACKERS: Final = (StatementReason.DATA, StatementReason.LOCKING_READ)
 """Statements that mostly have no trackers in their OK packet while a transaction is open."""
 
@@ -127,7 +125,7 @@ class MissingTrackers:
 
     def _ask(self) -> Batch:
         self._state.noted = False
-        return _ASK
+        return ASK_TRACKERS
 
     def told(
         self,
@@ -142,17 +140,16 @@ class MissingTrackers:
         Raises:
             MalformedPacketError: its trackers contradict themselves.
         """
-        state, stream = self._state, connection.stream
+        state, answer = self._state, trackers_told(connection.stream)
         if behind:
             state.diagnostics.counted_by_ping(connection.area)
-        if stream.error is not None:
+        if answer is None:
             self._doubt(connection, command, outcome)
             return
-        state.transaction.pinged(stream.status)
-        tells = bool(stream.session_states)
+        state.transaction.pinged(answer.status)
         if behind and not outcome.error:
-            self._command_effects.judge_names(connection, command, outcome, doubted=tells)
-        if not tells:
+            self._command_effects.judge_names(connection, command, outcome, doubted=answer.changed)
+        if not answer.changed:
             state.suspect = False
             return
         self._doubt(connection, command, outcome)

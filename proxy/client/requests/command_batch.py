@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
-from proxy.client.prepared import prepare_on
 from proxy.client.statements import session_setup
 from proxy.client.statements import transaction as transaction_statements
 from proxy.client.statements.audit import audit
 from proxy.client.statements.confirmation import confirm
+from proxy.client.statements.prepared_statement import prepare_on
 from proxy.client.statements.replica_checks import NOTHING
 from proxy.client.statements.wait import wait
 from proxy.server.exchange import (

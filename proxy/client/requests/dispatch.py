@@ -8,18 +8,16 @@ from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
-from proxy.client.prepared import prepare_on
 from proxy.client.requests import command_batch
 from proxy.client.statements.confirmation import beside_wait, columns
 from proxy.client.statements.defaults import ask_start
 from proxy.client.statements.diagnostics import imitated
 from proxy.client.statements.found_rows import ask_found_rows
+from proxy.client.statements.prepared_statement import prepare_on
+from proxy.client.statements.probe import probe
 from proxy.client.statements.replica_checks import NOTHING, ReplicaChecks
 from proxy.client.statements.roles import ask_roles
 from proxy.client.statements.wait_for_owned import wait_for_owned
-from proxy.server.exchange import PROBE
-from proxy.server.gtid_question import PROBE_SQL
-from proxy.server.statement_packet import statement_packet
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
@@ -205,7 +203,7 @@ class Dispatch:
             and not transaction.status & IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
         ):
-            batch += ((PROBE, statement_packet(PROBE_SQL, attributes)),)
+            batch += probe(attributes)
         behind = self._missing_trackers.along(command, outcome) if primary.silent else ()
         if command.code is Code.COM_RESET_CONNECTION:
             behind += ask_start(state, attributes)

@@ -1,7 +1,8 @@
 """Lets an idle session give its connections back, and borrow one for its next command.
 
-First the primary is asked `SAVE_STATE_SQL`, which takes a round trip. A command that comes
-meanwhile is held until the answer is there, and then finds the connection as it was.
+First the primary is asked what the session carries (`proxy.client.statements.saved_state`), which
+takes a round trip. A command that comes meanwhile is held until the answer is there, and then finds
+the connection as it was.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError
 from proxy.client.servers import left_behind
-from proxy.client.sharing.portable_state import SAVE_STATE_SQL, PortableState
+from proxy.client.sharing.portable_state import PortableState
 from proxy.client.sharing.reconnect import ChangedError, reopen
+from proxy.client.statements.saved_state import ask_state
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
-from proxy.server.exchange import SAVE_STATE
-from proxy.server.statement_packet import statement_packet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ class ConnectionLease:
     """The giving back and borrowing of one session.
 
     Attributes:
-        asking: the primary was asked `SAVE_STATE_SQL`.
+        asking: the primary was asked what the session carries.
     """
 
     def __init__(self, session: SessionContext, connection_id: int) -> None:
@@ -124,8 +124,7 @@ class ConnectionLease:
 
     def _take_leave(self, primary: ServerConnection) -> None:
         self.asking = True
-        question = statement_packet(SAVE_STATE_SQL, primary.query_attributes)
-        primary.send(((SAVE_STATE, question),))
+        primary.send(ask_state(primary.query_attributes))
 
     def holds(self, follow: Callable[[], None]) -> bool:
         """Whether a command has to wait for the primary's answer; `follow` serves it then."""
@@ -136,10 +135,10 @@ class ConnectionLease:
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take from the primary's answer what the session carries."""
         if self.asking:
-            self._carrying.saved_state(primary, stream)
+            self._carrying.save(primary, stream)
 
     def answered(self, connection: ServerConnection) -> bool:
-        """Whether a complete answer was to `SAVE_STATE`: the connections are given back now.
+        """Whether a complete answer was to that question: the connections are given back now.
 
         If a command came meanwhile, it is served instead, or after others who wait.
         """

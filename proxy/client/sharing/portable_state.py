@@ -8,8 +8,8 @@ An idle session gives its connection back (`lease`), and logs in again when it n
 that only while all that it did was of kinds that are known to leave no other state behind: a list
 of what is allowed, not of what is forbidden. Its state is then the schema, variables that are known
 by value, and what the next statement may ask about the one before. The latter and a digest of its
-variables are asked for (`SAVE_STATE_SQL`) before the connection is given back; the new one has to
-show the same digest.
+variables are asked for (`proxy.client.statements.saved_state`) before the connection is given back;
+the new one has to show the same digest.
 """
 
 from __future__ import annotations
@@ -18,16 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
-from protocol.resultset import parse_text_row
-from routing.session.variables import (
-    CARRIED,
-    FLAGS,
-    LATER,
-    NOT_CARRIED,
-    PINNING,
-    SWITCH,
-    TRACKING,
-)
+from proxy.client.statements.saved_state import saved_state
+from routing.session.variables import CARRIED, FLAGS, SWITCH
 from routing.sql.statement import StatementClass, StatementReason
 
 if TYPE_CHECKING:
@@ -41,41 +33,6 @@ if TYPE_CHECKING:
     from routing.sql.statement import Statement
 
 _NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
-_UNSTEADY: Final = frozenset(
-    {"identity", "insert_id", "last_insert_id", "rand_seed1", "rand_seed2", "gtid_next"}
-)
-_GLOBAL: Final = frozenset(
-    {
-        *("collation_database", "explain_format", "max_allowed_packet", "max_sp_recursion_depth"),
-        *("restrict_fk_on_non_standard_key", "show_create_table_verbosity", SWITCH),
-        *("max_seeks_for_key", "parser_max_mem_size", "connection_memory_limit"),
-        *("innodb_ft_enable_stopword", "innodb_ft_user_stopword_table", "innodb_table_locks"),
-        *("old_alter_table", "print_identified_with_as_hex", "generated_random_password_length"),
-    }
-)
-"""Variables that no session carries, and whose default values show in answers."""
-_ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
-_OF_LEVEL: Final = "session_track_gtids"
-"""What Tidegate sets as the session's level needs it, which may change while it has no connection.
-"""
-_DIGESTED: Final = sorted(
-    (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT - {_OF_LEVEL}
-)
-
-
-def _value(name: str) -> str:
-    value = f",IFNULL(@@SESSION.{name},0x00)"
-    return f"/*!{LATER[name]} {value} */" if name in LATER else value
-
-
-_VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
-DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
-"""A session's roles, and the values of its variables, as one."""
-SAVE_STATE_SQL: Final = (
-    b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.%b," % _OF_LEVEL.encode("ascii") + DIGEST
-)
-"""What is asked before a connection is given back."""
-
 _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
     *(SWITCH, FLAGS),  # its flags are known one by one
     *("sql_select_limit", "max_execution_time"),  # they affect the proxy's own questions
@@ -95,7 +52,7 @@ _LEAVING_NOTHING: Final = (
     ),
     *(StatementReason.DIAGNOSTICS, StatementReason.FOUND_ROWS),
 )
-"""Writes, and questions about the session, that leave only what `SAVE_STATE_SQL` asks for."""
+"""Writes, and questions about the session, that leave only what is asked for then."""
 _KINDS: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.DIAGNOSTIC)
 _CODES: Final = (
     *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_STATISTICS, Code.COM_FIELD_LIST),
@@ -194,21 +151,15 @@ class PortableState:
             return "prepared"
         return "" if state.diagnostics.can_leave(primary.area) else "previous"
 
-    def saved_state(self, primary: ServerConnection, stream: ResponseStream) -> None:
-        """Take the answer to `SAVE_STATE_SQL`: now the connection may be given back, or is kept."""
-        row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
-        if len(row) != 4 or row[2] != self._state.trackers.gtids.encode("ascii") or row[3] is None:
+    def save(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """Take what the primary says: now the connection may be given back, or is kept."""
+        saved, state = saved_state(stream), self._state
+        if saved is None or saved.tracking != state.trackers.gtids.encode("ascii"):
             self.keep("unknown")
             return
-        try:
-            inserted = int(row[0] or b"0")
-        except ValueError:  # in character sets that are not ASCII's
+        if saved.schema != state.schema:
             self.keep("unknown")
-            return
-        schema = (row[1] or b"").decode("utf-8", "surrogateescape")
-        if schema != self._state.schema:
-            self.keep("unknown")
-        self.carried = Carried(primary.server, primary.epoch, inserted, row[3])
+        self.carried = Carried(primary.server, primary.epoch, saved.last_insert_id, saved.digest)
 
 
 def names_id(command: Command) -> bool:

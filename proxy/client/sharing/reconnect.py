@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ProtocolError, ServerErrorCode
 from proxy.channel import ChannelClosedError
-from proxy.client.sharing.portable_state import DIGEST
+from proxy.client.statements.saved_state import DIGEST
 from proxy.client.statements.session_setup import assignments
 from proxy.server.account import Requirement
 from proxy.server.connect.opened import Opened

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PING: Final = b"\x01\x00\x00\x00\x0e"
 """A COM_PING, framed."""
+KEEP_ALIVE: Final[Batch] = ((IMITATE_ROW_COUNT, PING),)
+"""A COM_PING that keeps the primary from ending an idle session."""
 
 
 def imitated(by: Imitation, query_attributes: bool) -> Batch:

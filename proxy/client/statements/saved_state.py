@@ -1,0 +1,91 @@
+"""Asks the primary what a session carries that gives its connection back.
+
+That is LAST_INSERT_ID(), the schema, and a digest of all variables whose values show in answers
+(`proxy.client.sharing.portable_state`). The same digest is compared on the connection that is
+borrowed later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from protocol.resultset import parse_text_row
+from proxy.server.exchange import SAVE_STATE
+from proxy.server.statement_packet import statement_packet
+from routing.session.variables import CARRIED, LATER, NOT_CARRIED, PINNING, SWITCH, TRACKING
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.server.exchange import Batch
+
+_UNSTEADY: Final = frozenset(
+    {"identity", "insert_id", "last_insert_id", "rand_seed1", "rand_seed2", "gtid_next"}
+)
+_GLOBAL: Final = frozenset(
+    {
+        *("collation_database", "explain_format", "max_allowed_packet", "max_sp_recursion_depth"),
+        *("restrict_fk_on_non_standard_key", "show_create_table_verbosity", SWITCH),
+        *("max_seeks_for_key", "parser_max_mem_size", "connection_memory_limit"),
+        *("innodb_ft_enable_stopword", "innodb_ft_user_stopword_table", "innodb_table_locks"),
+        *("old_alter_table", "print_identified_with_as_hex", "generated_random_password_length"),
+    }
+)
+"""Variables that no session carries, and whose default values show in answers."""
+_ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
+_OF_LEVEL: Final = "session_track_gtids"
+"""What Tidegate sets as the session's level needs it, which may change while it has no connection.
+"""
+_DIGESTED: Final = sorted(
+    (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT - {_OF_LEVEL}
+)
+
+
+def _value(name: str) -> str:
+    value = f",IFNULL(@@SESSION.{name},0x00)"
+    return f"/*!{LATER[name]} {value} */" if name in LATER else value
+
+
+_VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
+DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
+"""A session's roles, and the values of its variables, as one."""
+SAVE_STATE_SQL: Final = (
+    b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.%b," % _OF_LEVEL.encode("ascii") + DIGEST
+)
+_COLUMNS: Final = 4
+
+
+class SavedState(NamedTuple):
+    """What the primary says of the session.
+
+    Attributes:
+        last_insert_id: LAST_INSERT_ID().
+        schema: the default schema; "" if there is none.
+        tracking: `session_track_gtids`.
+        digest: of the session's roles and variables.
+    """
+
+    last_insert_id: int
+    schema: str
+    tracking: bytes
+    digest: bytes
+
+
+def ask_state(query_attributes: bool) -> Batch:
+    """The question."""
+    return ((SAVE_STATE, statement_packet(SAVE_STATE_SQL, query_attributes)),)
+
+
+def saved_state(stream: ResponseStream) -> SavedState | None:
+    """Its answer; None where there is none, or in a character set that is not ASCII's."""
+    row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
+    if len(row) != _COLUMNS:
+        return None
+    inserted, schema, tracking, digest = row
+    if tracking is None or digest is None:
+        return None
+    try:
+        last_insert_id = int(inserted or b"0")
+    except ValueError:
+        return None
+    name = (schema or b"").decode("utf-8", "surrogateescape")
+    return SavedState(last_insert_id, name, tracking, digest)
