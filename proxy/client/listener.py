@@ -39,7 +39,7 @@ from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
 from proxy.server.attributes import of_session
-from proxy.server.connect.opened import Sandbox
+from proxy.server.connection_stage import SANDBOX
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
 from routing.consistency.adjustment import SettingError
@@ -47,8 +47,8 @@ from routing.session.session import Session
 
 if TYPE_CHECKING:
     from proxy.address import Address
-    from proxy.server.connect.greeting import Greeted
-    from proxy.server.connect.opened import Lent, Opened
+    from proxy.server.connect.greeting import ConnectionAttempt
+    from proxy.server.connection import ServerConnection
     from proxy.server.idle_connection import IdleConnection
     from proxy.shared.shared import Shared
 
@@ -177,7 +177,7 @@ class Welcome:
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         self._session_id = self._connection_id = shared.sessions.next_id()
-        self._greeted: Greeted | IdleConnection | None = None
+        self._greeted: ConnectionAttempt | IdleConnection | None = None
         self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
         self._offered = _OFFERED & shared.offer.capabilities
         if shared.materials.client_ssl is not None:
@@ -235,32 +235,32 @@ class Welcome:
         if entered is None:
             return
         login = entered.login
-        opened: Opened | Lent | None
-        if isinstance(entered.opened, Sandbox):
-            opened = await self._in_sandbox(login, entered.opened, capabilities)
-        else:
-            opened = entered.opened
-        if opened is None:
+        connection = entered.connection
+        if connection.stage == SANDBOX and not await self._in_sandbox(
+            login, connection, capabilities
+        ):
             return
-        await shared.catalogues.learn(opened, login.username)
-        self._serve(login, opened, capabilities, rules)
+        await shared.catalogues.learn(connection, login.username)
+        self._serve(login, connection, capabilities, rules)
 
     async def _in_sandbox(
-        self, login: Login, sandbox: Sandbox, capabilities: Capability
-    ) -> Opened | None:
-        """Answer the login with OK, and serve the client until it has a new password."""
-        self._answer(login_ok(login, capabilities, sandbox))
+        self, login: Login, primary: ServerConnection, capabilities: Capability
+    ) -> bool:
+        """Answer the login with OK, and serve the client until it has a new password.
+
+        Returns:
+            Whether the client may go on.
+        """
+        self._answer(login_ok(login, capabilities, primary))
         self._limit.reschedule(None)
         try:
-            opened = await leave_sandbox(self._shared, self._channel, login, sandbox, capabilities)
+            left = await leave_sandbox(self._shared, self._channel, login, primary, capabilities)
             self._channel.sequence_id = 0
-            if opened is None or not may_enter(self._shared, self._channel, login, opened):
-                return None
-            return opened  # noqa: TRY300 what is refused is told before
+            return left and may_enter(self._shared, self._channel, login, primary)
         except ProtocolError as error:
             self._broken()
             refuse(self._channel, handshake_error(error), str(error))
-            return None
+            return False
         except BaseException:
             self._channel.abort()  # where it compresses, the listener's channel cannot close it
             raise
@@ -367,7 +367,11 @@ class Welcome:
             self._connection_id = greeted.greeting.thread_id
 
     def _serve(
-        self, login: Login, opened: Opened | Lent, capabilities: Capability, rules: SessionRules
+        self,
+        login: Login,
+        primary: ServerConnection,
+        capabilities: Capability,
+        rules: SessionRules,
     ) -> None:
         """Answer the login with OK, and begin the command phase.
 
@@ -392,7 +396,7 @@ class Welcome:
             shared, connection, login, self._session_id, self._connection_id, state, rules
         )
         try:
-            session.take_primary(opened)
+            session.take_primary(primary)
         except ChannelClosedError as error:
             session.client_lost()
             refuse(
@@ -402,7 +406,7 @@ class Welcome:
             )
             return
         try:
-            self._answer(login_ok(login, capabilities, opened))
+            self._answer(login_ok(login, capabilities, primary))
             connection.attach(self._channel.hand_over(connection), session)
         except ChannelClosedError:
             session.client_lost()

@@ -100,7 +100,6 @@ if TYPE_CHECKING:
 
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
-    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
     from proxy.shared.shared import Shared
@@ -374,13 +373,13 @@ class ClientSession:
 
     # It begins, and others log in over it
 
-    def take_primary(self, opened: Opened | Lent) -> None:
+    def take_primary(self, connection: ServerConnection) -> None:
         """Use this connection to the primary.
 
         Raises:
             ChannelClosedError: it broke meanwhile.
         """
-        self._servers.take_primary(opened)
+        self._servers.take_primary(connection)
 
     async def _change_user(self) -> None:
         """Let another user log in; failing ends the session."""

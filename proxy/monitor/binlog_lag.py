@@ -26,7 +26,7 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from protocol.binlog.gtid_event import GtidEvent
     from proxy.observe.metrics import StreamEnd
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
@@ -155,14 +155,14 @@ class BinlogLag:
             stream.active = stream.counted = True
             shared = self._shared
             config = shared.config
-            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
-            stream.epoch = opened.connection.epoch
+            connection = await open_connection(server, self._login, config, shared.materials, "OFF")
+            stream.epoch = connection.epoch
             try:
                 async with asyncio.timeout(config.connect_timeout):
-                    await self._ask(opened)
-                await self._read(server, stream, opened)
+                    await self._ask(connection)
+                await self._read(server, stream, connection)
             finally:
-                opened.channel.abort()
+                connection.abort()
         except _UnloggedError as error:
             self._ended(server, stream, "unlogged", str(error))
         except ServerRefusedError as error:
@@ -179,30 +179,30 @@ class BinlogLag:
         finally:
             stream.task = None  # a cancelled task keeps its frames, which know the stream
 
-    async def _ask(self, opened: Opened) -> None:
+    async def _ask(self, connection: ServerConnection) -> None:
         """Send the command for the log, from what the server had at the login.
 
         Raises:
             _UnloggedError: there would be nothing of interest.
             ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         """
-        channel, connection = opened.channel, opened.connection
-        if await query(channel, connection, _LOGS) != [b"1", b"1"]:
+        channel = connection.channel
+        if await query(connection, _LOGS) != [b"1", b"1"]:
             raise _UnloggedError(
                 "it does not log what it replicates (log_bin, log_replica_updates)"
             )
         uuid = uuid4()
         settings = _READER.format(uuid=uuid, period=round(_HEARTBEAT_S * 1e9))
-        await query(channel, connection, settings.encode())
+        await query(connection, settings.encode())
         # Few servers have so large an id; and readers with the same id are told apart by their
         # UUIDs.
         server_id = 1 << 31 | uuid.int & (1 << 31) - 1
         channel.sequence_id = 0
-        channel.write_packet(DumpRequest(server_id, opened.identity.executed).serialise())
+        channel.write_packet(DumpRequest(server_id, connection.identity.executed).serialise())
 
-    async def _read(self, server: Server, stream: _Stream, opened: Opened) -> None:
+    async def _read(self, server: Server, stream: _Stream, connection: ServerConnection) -> None:
         events = GtidStream()
-        channel = opened.channel
+        channel = connection.channel
         channel.read_ahead()
         while not events.ended:
             async with asyncio.timeout(_SILENCE_S):

@@ -20,10 +20,8 @@ from routing.servers.replication_status import MalformedStatusError, microsecond
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.monitor.binlog_lag import BinlogLag
     from proxy.observe.metrics import Hop, LagMeans
-    from proxy.server.connect.opened import Opened
     from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.lag import Lag, Span, Transaction
@@ -66,7 +64,7 @@ _STATE: Final = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
 """Asked after the others: what was received before and is not in the set is not applied."""
 
 
-async def clock(channel: PacketChannel, connection: ServerConnection) -> Clock:
+async def clock(connection: ServerConnection) -> Clock:
     """How far a server's clock is ahead of the proxy's.
 
     Raises:
@@ -74,8 +72,8 @@ async def clock(channel: PacketChannel, connection: ServerConnection) -> Clock:
         MalformedStatusError: the answer is no time.
     """
     asked_us = _now_us()
-    ask(channel, connection, _CLOCK)
-    return await _clock(channel, connection, asked_us)
+    ask(connection, _CLOCK)
+    return await _clock(connection, asked_us)
 
 
 class Refused(NamedTuple):
@@ -85,26 +83,24 @@ class Refused(NamedTuple):
     message: str
 
 
-async def look(
-    channel: PacketChannel, connection: ServerConnection
-) -> tuple[Clock, Look | Refused]:
+async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
     """The same, and what the server says about its replication, or why it does not.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError, MalformedStatusError: as `clock`.
     """
     asked_us = _now_us()
-    ask(channel, connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
+    ask(connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
     refused: Refused | None = None
     told: list[list[dict[str, bytes | None]]] = []
-    own = await _clock(channel, connection, asked_us)
-    await answer(channel, connection)
+    own = await _clock(connection, asked_us)
+    await answer(connection)
     for _ in (_RECEIVERS, _WORKERS):
         try:
-            told.append(await rows(channel, connection))
+            told.append(await rows(connection))
         except ServerRefusedError as error:
             refused = refused or Refused(error.error.code, str(error))
-    row = await answer(channel, connection)
+    row = await answer(connection)
     if refused is not None:
         return own, refused
     if len(row) != 2 or row[1] is None:
@@ -122,8 +118,8 @@ async def look(
     )
 
 
-async def _clock(channel: PacketChannel, connection: ServerConnection, asked_us: int) -> Clock:
-    row = await answer(channel, connection)
+async def _clock(connection: ServerConnection, asked_us: int) -> Clock:
+    row = await answer(connection)
     return Clock.told(_time(row[0] if row else None), asked_us, _now_us())
 
 
@@ -149,7 +145,7 @@ class LagWatch:
         self._deaf: set[Server] = set()  # likewise for heartbeats
         self._beats = Heartbeats()
 
-    async def ask(self, server: Server, opened: Opened) -> None:
+    async def ask(self, server: Server, connection: ServerConnection) -> None:
         """Ask a server that has said who it is.
 
         Raises:
@@ -157,18 +153,18 @@ class LagWatch:
         """
         try:
             if server.role is Role.PRIMARY:
-                server.clock = await clock(opened.channel, opened.connection)
+                server.clock = await clock(connection)
                 self.unmeasured(server, "it is the primary")
-                await self._beat(server, opened)
+                await self._beat(server, connection)
             else:
                 asked_us = utc_us()
-                server.clock, found = await look(opened.channel, opened.connection)
+                server.clock, found = await look(connection)
                 missing_trackers = isinstance(found, Refused) or not found.receivers
-                waits = await self._beat(server, opened) if missing_trackers else None
+                waits = await self._beat(server, connection) if missing_trackers else None
                 applied = self._replica(server, server.clock, found)
                 if waits is not None:
                     self._beats_tell(server, waits)
-                if isinstance(found, Look) and opened.connection.epoch == server.epoch:
+                if isinstance(found, Look) and connection.epoch == server.epoch:
                     answered_us = utc_us()
                     self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
         except MalformedStatusError as error:
@@ -178,18 +174,18 @@ class LagWatch:
         self._binlog.follow(server)
         self._tell_means(server)
 
-    async def _beat(self, server: Server, opened: Opened) -> Span | None:
+    async def _beat(self, server: Server, connection: ServerConnection) -> Span | None:
         """Ask for the heartbeat; return how long a replica waits for the next, as far as known."""
         table = self._shared.config.heartbeat_table
         if table is None:
             return None
-        channel, connection, beats = opened.channel, opened.connection, self._beats
+        beats = self._beats
         waits: Span | None = None
         try:
             if server.role is Role.PRIMARY:
-                beats.seen(*await heartbeat.of_primary(channel, connection, table))
+                beats.seen(*await heartbeat.of_primary(connection, table))
             else:
-                beat = await heartbeat.of_replica(channel, connection, table, beats.server_id)
+                beat = await heartbeat.of_replica(connection, table, beats.server_id)
                 waits = beats.waits(*beat)
         except (ServerRefusedError, MalformedStatusError) as error:
             if server not in self._deaf:

@@ -158,10 +158,10 @@ class Liveness:
         async with asyncio.timeout(self._shared.config.connect_timeout):
             channel = await connect(server)
         try:
-            greeted = await be_greeted_on(channel, server)
+            attempt = await be_greeted_on(channel, server)
         except ServerRefusedError:
             return  # by a server that is alive
-        greeted.leave()
+        attempt.leave()
 
 
 def _is_ours(error: Exception) -> bool:

@@ -25,7 +25,7 @@ from routing.servers.observations import Observation
 from routing.servers.topology import ProbeResult
 
 if TYPE_CHECKING:
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
 
@@ -73,7 +73,7 @@ class Monitor:
             capabilities=Capability.CLIENT_DEPRECATE_EOF,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._opened: dict[Server, Opened] = {}
+        self._connections: dict[Server, ServerConnection] = {}
         self._blind: set[Server] = set()  # may not be asked for filters, which was logged
         self._veiled: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
@@ -100,14 +100,14 @@ class Monitor:
         """Watch no more."""
         await tasks.stop(*self._tasks)
         await self._binlog.stop()
-        for server in list(self._opened):
+        for server in list(self._connections):
             self._drop(server)
         self._succession.end()
 
     def _drop(self, server: Server) -> None:
-        opened = self._opened.pop(server, None)
-        if opened is not None:
-            opened.channel.abort()
+        connection = self._connections.pop(server, None)
+        if connection is not None:
+            connection.abort()
 
     async def _watch(self, server: Server) -> None:
         while True:
@@ -169,7 +169,7 @@ class Monitor:
         A connection can be killed, or ended for being idle, and its statement interrupted, while
         the server serves everybody else: only a new connection tells that it does not.
         """
-        kept = self._opened.get(server)
+        kept = self._connections.get(server)
         if kept is not None:
             try:
                 await self._ask(server)
@@ -188,25 +188,25 @@ class Monitor:
         config = shared.config
         asked_at = shared.now()
         held = shared.topology.held_by_replicas()
-        opened = self._opened.get(server)
-        if opened is None:
-            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
-            self._opened[server] = opened
-            identity = opened.identity
-            await self._ask_binary_log(server, opened)
+        connection = self._connections.get(server)
+        if connection is None:
+            connection = await open_connection(server, self._login, config, shared.materials, "OFF")
+            self._connections[server] = connection
+            identity = connection.identity
+            await self._ask_binary_log(server, connection)
         else:
-            identity = await identify(opened.channel, opened.connection, server)
-        await self._ask_applier(server, opened)
+            identity = await identify(connection)
+        await self._ask_applier(server, connection)
         self._judge_filters()
         if self._succession.follows and not identity.read_only:
-            server.sources = await self._sources(server, opened)
+            server.sources = await self._sources(server, connection)
         server.seen_read_only(identity.read_only)
         now = shared.now()
         if server is shared.topology.primary:
             if shared.terms.has_begun():
                 shared.terms.judge(held, identity)
             else:
-                await shared.terms.begin(opened, self._login)
+                await shared.terms.begin(connection, self._login)
             if not server.gtids:
                 shared.sessions.stopped_naming(server)
             shared.topology.observations.take(
@@ -225,42 +225,42 @@ class Monitor:
             server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
             shared.metrics.gap(server.name, server.gap)
             if server.regained:
-                await self._ask_purged(server, opened)
-        await self._ask_lag(server, opened)
+                await self._ask_purged(server, connection)
+        await self._ask_lag(server, connection)
         if server in self._veiled:
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
         if shared.sharing is not None:
             shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
 
-    async def _ask_purged(self, server: Server, opened: Opened) -> None:
-        row = await query(opened.channel, opened.connection, _PURGED)
+    async def _ask_purged(self, server: Server, connection: ServerConnection) -> None:
+        row = await query(connection, _PURGED)
         if len(row) == 2 and row[0] is not None and row[1] is not None:
             server.got_again(GtidSet.parse(row[0], server.applied), GtidSet.parse(row[1]))
 
-    async def _ask_lag(self, server: Server, opened: Opened) -> None:
+    async def _ask_lag(self, server: Server, connection: ServerConnection) -> None:
         try:
             # It has said who it is: locked tables are no reason not to use it.
             async with asyncio.timeout(self._shared.config.connect_timeout / 2):
-                await self._lag.ask(server, opened)
+                await self._lag.ask(server, connection)
         except TimeoutError:
             self._lag.missing_trackers(server, "its replication tables give no answer in time")
             self._drop(server)  # the answer may still come
 
-    async def _ask_binary_log(self, server: Server, opened: Opened) -> None:
+    async def _ask_binary_log(self, server: Server, connection: ServerConnection) -> None:
         filters = server.filters
         before = filters.binary_log
         try:
-            filters.binary_log = await left_out_of_binary_log(opened.channel, opened.connection)
+            filters.binary_log = await left_out_of_binary_log(connection)
         except ServerRefusedError as error:
             filters.binary_log = None
             self._cannot_see(server, error)
         if filters.binary_log and filters.binary_log != before:
             _log.warning("server %s does not log everything: %s", server.name, filters.binary_log)
 
-    async def _ask_applier(self, server: Server, opened: Opened) -> None:
+    async def _ask_applier(self, server: Server, connection: ServerConnection) -> None:
         try:
-            applier = await left_out_by_applier(opened.channel, opened.connection)
+            applier = await left_out_by_applier(connection)
         except ServerRefusedError as error:
             server.filters.applier = None
             self._cannot_see(server, error)
@@ -298,10 +298,10 @@ class Monitor:
                 )
         self._shared.metrics.filtered(primary.name, lacking=False)
 
-    async def _sources(self, server: Server, opened: Opened) -> frozenset[str] | None:
+    async def _sources(self, server: Server, connection: ServerConnection) -> frozenset[str] | None:
         """The servers that a server replicates from; None if that may not be seen."""
         try:
-            found = await sources(opened.channel, opened.connection)
+            found = await sources(connection)
         except ServerRefusedError as error:
             if server not in self._veiled:
                 self._veiled.add(server)

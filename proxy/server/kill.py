@@ -57,11 +57,11 @@ async def _run_once(
     Raises:
         ServerUnreachableError, ServerRefusedError: as `open_connection`.
     """
-    opened = await open_connection(server, login, config, materials)
+    connection = await open_connection(server, login, config, materials)
     try:
         async with asyncio.timeout(config.connect_timeout):
-            await query(opened.channel, opened.connection, sql)
+            await query(connection, sql)
     except (TimeoutError, ChannelClosedError, ProtocolError) as error:
         raise ServerUnreachableError(str(error)) from error
     finally:
-        opened.channel.close()
+        connection.channel.close()

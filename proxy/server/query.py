@@ -23,7 +23,6 @@ from routing.servers.topology import Role
 from routing.session.defaults import COLUMN, ROOM, defaults_of
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
     from routing.servers.topology import Server
 
@@ -47,22 +46,19 @@ _IDENTITY_COLUMNS: Final = 17
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
-async def query(
-    channel: PacketChannel, connection: ServerConnection, sql: bytes
-) -> list[bytes | None]:
-    """Run a statement on a connection that was not handed over; return its first row, or [].
+async def query(connection: ServerConnection, sql: bytes) -> list[bytes | None]:
+    """Run a statement on a connection that no session has yet; return its first row, or [].
 
     Raises:
         ServerRefusedError: the server answered with an error.
         ChannelClosedError: the connection broke.
         ProtocolError: the server broke the protocol.
     """
-    ask(channel, connection, sql)
-    return await answer(channel, connection)
+    ask(connection, sql)
+    return await answer(connection)
 
 
 def ask(
-    channel: PacketChannel,
     connection: ServerConnection,
     *statements: bytes,
     ahead: tuple[bytes, ...] = (),
@@ -74,20 +70,20 @@ def ask(
     Raises:
         ChannelClosedError: the connection broke.
     """
-    channel.transport.write(
+    connection.channel.transport.write(
         b"".join(
             [*ahead, *(frame(com_query(sql, connection.query_attributes), 0) for sql in statements)]
         )
     )
 
 
-async def answer(channel: PacketChannel, connection: ServerConnection) -> list[bytes | None]:
+async def answer(connection: ServerConnection) -> list[bytes | None]:
     """The first row of the answer to a statement that was asked, or [].
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
-    stream = connection.stream
+    channel, stream = connection.channel, connection.stream
     stream.begin(RESULTS, keep_row=True)
     while not stream.done:
         received = await channel.read_some()
@@ -101,16 +97,14 @@ async def answer(channel: PacketChannel, connection: ServerConnection) -> list[b
     return [] if stream.row is None else parse_text_row(stream.row)
 
 
-async def rows(
-    channel: PacketChannel, connection: ServerConnection
-) -> list[dict[str, bytes | None]]:
+async def rows(connection: ServerConnection) -> list[dict[str, bytes | None]]:
     """All rows of the answer to a statement that was asked, by the names of their columns.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
+    channel, stream = connection.channel, connection.stream
     channel.sequence_id = 1
-    stream = connection.stream
     stream.begin(RESULTS)
     columns = 0
     names: list[str] = []
@@ -142,9 +136,7 @@ def _lacks_variable(server: Server, error: ErrPacket) -> ServerRefusedError:
 
 
 async def identify(
-    channel: PacketChannel,
     connection: ServerConnection,
-    server: Server,
     *behind: bytes,
     present: bool = False,
 ) -> Identity:
@@ -153,9 +145,7 @@ async def identify(
     Statements that follow `behind` go out in the same write; `answer` is to be called for each.
 
     Args:
-        channel: to the server.
-        connection: likewise.
-        server: it.
+        connection: to the server.
         behind: as told above.
         present: the connection leads to the present incarnation (`Server.epoch`), which it proved
             when it was opened.
@@ -165,6 +155,7 @@ async def identify(
         ServerRefusedError, ProtocolError: as `query`.
         ChannelClosedError: as `query`; or the server is another incarnation by now.
     """
+    server = connection.server
     before = server.applied
     epoch = server.epoch
     asked_at = time.monotonic()
@@ -173,9 +164,9 @@ async def identify(
         server.asks(asked_at)
     asked_us = utc_us()
     question = _SHORT if server.takes_short else _PRESENT if present else _WHOLE
-    ask(channel, connection, question, *behind)
+    ask(connection, question, *behind)
     try:
-        row = await answer(channel, connection)
+        row = await answer(connection)
     except ChannelClosedError:
         server.takes_short = True  # perhaps: the close may have come before the error
         raise

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.shared.sessions import Sessions
@@ -84,11 +84,11 @@ class PrimaryEpoch:
         self._comparing = asyncio.Lock()
         self._diverged: set[Server] = set()  # as the log says
 
-    async def begin(self, opened: Opened, login: Login) -> None:
+    async def begin(self, connection: ServerConnection, login: Login) -> None:
         """Return when the present term has begun; the first caller does the comparison.
 
         Args:
-            opened: a connection to the primary that awaits nothing.
+            connection: a connection to the primary that awaits nothing.
             login: as whom the replicas are asked.
 
         Raises:
@@ -101,17 +101,17 @@ class PrimaryEpoch:
         try:
             async with self._comparing:
                 # The term may end meanwhile; this connection says nothing about another primary.
-                while not self.has_begun() and opened.connection.server is topology.primary:
-                    await self._compare(opened, login)
+                while not self.has_begun() and connection.server is topology.primary:
+                    await self._compare(connection, login)
         except BaseException:
-            opened.channel.abort()
+            connection.abort()
             raise
 
     def has_begun(self) -> bool:
         """Whether the present term has."""
         return self._begun == self._topology.term
 
-    async def _compare(self, opened: Opened, login: Login) -> None:
+    async def _compare(self, connection: ServerConnection, login: Login) -> None:
         topology = self._topology
         term = topology.term
         self._sessions.leave_primary()  # their answers are of an earlier term
@@ -129,7 +129,7 @@ class PrimaryEpoch:
         entered = [] if sharing is None else sharing.required()
         must_have = [required for _, required, _ in asked] + [required for _, required in entered]
         if any(one.gtids for one in held) or any(must_have):
-            identity = await self._identify(opened)
+            identity = await self._identify(connection)
             if topology.term != term:
                 return
             has = identity.executed | identity.owned
@@ -151,12 +151,12 @@ class PrimaryEpoch:
         topology.observations.clear()  # what is lost is in none of those that follow
         self._begun = term
 
-    async def _identify(self, opened: Opened) -> Identity:
+    async def _identify(self, connection: ServerConnection) -> Identity:
         """Ask the primary what it has."""
         limit = self._config.connect_timeout
         try:
             async with asyncio.timeout(limit):
-                return await identify(opened.channel, opened.connection, opened.connection.server)
+                return await identify(connection)
         except TimeoutError as error:
             raise ServerUnreachableError(
                 f"no answer within {limit:g} s (connect-timeout)"
@@ -168,7 +168,7 @@ class PrimaryEpoch:
         """Learn what a replica has, with what it is about to have."""
         try:
             async with asyncio.timeout(_REPLICA_S):
-                opened = await open_connection(
+                connection = await open_connection(
                     replica, replace(login, database=None), self._config, self._materials, "OFF"
                 )
         except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
@@ -178,8 +178,8 @@ class PrimaryEpoch:
                 error or "no answer in time",
             )
             return EMPTY
-        opened.channel.close()
-        return opened.identity.executed | opened.identity.owned
+        connection.channel.close()
+        return connection.identity.executed | connection.identity.owned
 
     def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""

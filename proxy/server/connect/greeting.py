@@ -36,8 +36,10 @@ ALWAYS: Final = (
 
 
 @dataclass(slots=True)
-class Greeted:
+class ConnectionAttempt:
     """A connection whose server has sent its greeting, and waits for a login.
+
+    The login makes a `ServerConnection` of it.
 
     Attributes:
         server: which it leads to.
@@ -87,7 +89,7 @@ class Greeted:
         self.channel.close()
 
 
-async def be_greeted(server: Server, config: Config) -> Greeted:
+async def be_greeted(server: Server, config: Config) -> ConnectionAttempt:
     """Connect, and wait for the server's greeting.
 
     Raises:
@@ -136,7 +138,15 @@ async def connect(server: Server) -> PacketChannel:
     return channel
 
 
-async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
+def login_channel(transport: asyncio.Transport, *, secure: bool) -> PacketChannel:
+    """A channel over a connection to a server that belonged to another protocol object."""
+    channel = PacketChannel(LOGIN_PACKET_LIMIT)
+    channel.adopt(transport, 0, secure=secure)
+    channel.read_ahead()
+    return channel
+
+
+async def be_greeted_on(channel: PacketChannel, server: Server) -> ConnectionAttempt:
     """Wait for the server's greeting; without one the connection is closed.
 
     Raises:
@@ -144,7 +154,7 @@ async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
         ChannelClosedError, ProtocolError: it left, or broke the protocol.
     """
     try:
-        return Greeted(server, channel, _greeting(await channel.read_packet()))
+        return ConnectionAttempt(server, channel, _greeting(await channel.read_packet()))
     except BaseException:
         channel.abort()
         raise
