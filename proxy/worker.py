@@ -4,9 +4,10 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import Final, NamedTuple
 
 import uvloop
 
@@ -39,6 +40,18 @@ CANNOT_SERVE: Final = 1
 _log = logging.getLogger(__name__)
 
 
+class StopSources(NamedTuple):
+    """What stops a worker.
+
+    Attributes:
+        signals: the first stops it gracefully, a second one at once.
+        started: called once with a function that stops it from any thread.
+    """
+
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    started: Callable[[Callable[[], None]], None] | None = None
+
+
 def run_worker(
     serve: Serve,
     config: Config,
@@ -46,12 +59,9 @@ def run_worker(
     metrics: Metrics,
     worker: int,
     ready: Callable[[int], None],
-    started: Callable[[Callable[[], None]], None] | None = None,
-    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+    sources: StopSources = StopSources(),  # noqa: B008 immutable
 ) -> int:
-    """Serve in this process until a signal or a call says stop; return the exit status.
-
-    The first signal stops it gracefully, a second one at once.
+    """Serve in this process until something says stop; return the exit status.
 
     Args:
         serve: the proxy itself.
@@ -60,113 +70,147 @@ def run_worker(
         metrics: the worker's counts.
         worker: the number of this worker, from 0.
         ready: called with the port when clients can connect.
-        started: called once with a function that stops the worker from any thread.
-        signals: the signals that stop it.
-
+        sources: what may say stop.
     """
-    routing_log = None
-    upkeep = None
-    if config.routing_log is not None:
-        routing_log = RoutingLog(
-            config.routing_log,
-            config.proxy_name,
-            worker,
-            metrics,
-            sync_interval=config.routing_log_sync,
-        )
-        try:
-            routing_log.start()
-        except OSError as error:
-            _log.error("routing-log %s: %s", config.routing_log, error.strerror)
-            return CANNOT_SERVE
-        if worker == 0:  # it does this for all workers
-            upkeep = LogUpkeep(
-                config.routing_log,
-                config.proxy_name,
-                metrics,
-                pack=config.routing_log_compression == "zstd",
-                keep=config.routing_log_keep,
-            )
-            upkeep.start()
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+    async def main(routing_log: RoutingLog | None) -> None:
         stop = asyncio.Event()
         serving = asyncio.ensure_future(
             serve(config, materials, metrics, routing_log, worker, stop, ready)
         )
-
-        def on_signal() -> None:
-            if stop.is_set():
-                serving.cancel()
-            stop.set()
-
-        for number in signals:
-            loop.add_signal_handler(number, on_signal)
-        if started is not None:
-            started(lambda: _call_threadsafe(loop, stop.set))
+        _stop_on(sources, stop, serving)
         await serving
 
     try:
-        uvloop.run(main())
+        with _routing_log(config, metrics, worker) as routing_log:
+            uvloop.run(main(routing_log))
     except OSError as error:
         addresses = ", ".join(map(str, config.addresses))
         _log.error("cannot serve on %s: %s", addresses, error)
         return CANNOT_SERVE
-    except StateError as error:
+    except (StateError, _RoutingLogError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
     except asyncio.CancelledError:
         _log.warning("stopped at once by a second signal")
+    return 0
+
+
+class _RoutingLogError(Exception):
+    """The routing log cannot be written."""
+
+
+@contextmanager
+def _routing_log(config: Config, metrics: Metrics, worker: int) -> Iterator[RoutingLog | None]:
+    """A worker's routing log while it runs; None if there is to be none.
+
+    Raises:
+        _RoutingLogError: it cannot be written.
+    """
+    if config.routing_log is None:
+        yield None
+        return
+    routing_log = RoutingLog(
+        config.routing_log,
+        config.proxy_name,
+        worker,
+        metrics,
+        sync_interval=config.routing_log_sync,
+    )
+    try:
+        routing_log.start()
+    except OSError as error:
+        raise _RoutingLogError(f"routing-log {config.routing_log}: {error.strerror}") from error
+    upkeep = None
+    if worker == 0:  # it does this for all workers
+        upkeep = LogUpkeep(
+            config.routing_log,
+            config.proxy_name,
+            metrics,
+            pack=config.routing_log_compression == "zstd",
+            keep=config.routing_log_keep,
+        )
+        upkeep.start()
+    try:
+        yield routing_log
     finally:
         if upkeep is not None:
             upkeep.stop()
-        if routing_log is not None:
-            routing_log.stop()
-    return 0
+        routing_log.stop()
+
+
+def _stop_on(sources: StopSources, stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    """Let what may say stop end the worker that is `serving`."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            serving.cancel()
+        stop.set()
+
+    for number in sources.signals:
+        loop.add_signal_handler(number, on_signal)
+    if sources.started is not None:
+        sources.started(lambda: _call_threadsafe(loop, stop.set))
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     log.configure(config.log_level, worker)
-    sending = threading.Lock()
+    supervisor = _Supervisor(pipe)
+    try:
+        materials = build(config, ring)
+    except ConfigError as error:  # a file has changed since the first process read it
+        _log.error("%s", error)
+        raise SystemExit(CANNOT_SERVE) from error
+    sources = StopSources((signal.SIGTERM,), supervisor.listen)
+    metrics = supervisor.metrics
+    raise SystemExit(
+        run_worker(serve, config, materials, metrics, worker, supervisor.report, sources)
+    )
 
-    def report(what: Report) -> None:
+
+class _Supervisor:
+    """The supervisor, as a child sees it.
+
+    Attributes:
+        metrics: the child's counts, which it is told of.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._sending = threading.Lock()
+        self.metrics = Metrics(self.report)
+
+    def report(self, what: Report) -> None:
+        """Tell it."""
         try:
-            with sending:
-                pipe.send(what)
+            with self._sending:
+                self._pipe.send(what)
         except OSError:
-            _log.warning("the supervisor is gone")  # `listen` sees the same and stops
+            _log.warning("the supervisor is gone")  # `_serve` sees the same and stops
 
-    metrics = Metrics(report)
+    def listen(self, stop: Callable[[], None]) -> None:
+        """Do what it asks for, in a thread."""
+        threading.Thread(target=self._serve, args=(stop,), name="supervisor", daemon=True).start()
 
-    def listen(stop: Callable[[], None]) -> None:
+    def _serve(self, stop: Callable[[], None]) -> None:
         try:
-            while (request := pipe.recv()) != STOP:
-                if request == SNAPSHOT:
-                    report(metrics.snapshot())
+            while (request := self._pipe.recv()) != STOP:
+                self._answer(request)
         except (EOFError, OSError):
             _log.warning("the supervisor is gone; stopping")
         stop()
         # Scrapes go on until the end.
         try:
             while True:
-                if pipe.recv() == SNAPSHOT:
-                    report(metrics.snapshot())
+                self._answer(self._pipe.recv())
         except (EOFError, OSError):
             return
 
-    def started(stop: Callable[[], None]) -> None:
-        threading.Thread(target=listen, args=(stop,), name="supervisor", daemon=True).start()
-
-    try:
-        materials = build(config, ring)
-    except ConfigError as error:  # a file has changed since the first process read it
-        _log.error("%s", error)
-        raise SystemExit(CANNOT_SERVE) from error
-    raise SystemExit(
-        run_worker(serve, config, materials, metrics, worker, report, started, (signal.SIGTERM,))
-    )
+    def _answer(self, request: object) -> None:
+        if request == SNAPSHOT:
+            self.report(self.metrics.snapshot())
 
 
 def _call_threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

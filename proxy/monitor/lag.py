@@ -251,6 +251,12 @@ class LagWatch:
         metrics.source_lag(server.name, _current(lag))
         for source, span in lag.transported:
             metrics.transaction_lag(server.name, source, "transport", max(0, span.us))
+        self._count_applied(server, applied)
+        server.measured(lag.predicts(topology.primary.uuid), shared.now())
+        return applied
+
+    def _count_applied(self, server: Server, applied: list[Transaction]) -> None:
+        metrics = self._shared.metrics
         counts = self._binlog.leaves_to_looks(server)
         for one in applied:
             source = one.stamped.source
@@ -261,8 +267,6 @@ class LagWatch:
                 metrics.transaction_lag(server.name, source, "last_hop", max(0, one.last_hop.us))
             if one.apply_us is not None:
                 metrics.transaction_lag(server.name, source, "apply", max(0, one.apply_us))
-        server.measured(lag.predicts(topology.primary.uuid), shared.now())
-        return applied
 
     def _warn(self, server: Server, before: bool) -> None:
         """F6 of WL#7319: once when it begins, once when it is over."""

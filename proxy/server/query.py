@@ -135,6 +135,43 @@ def _lacks_variable(server: Server, error: ErrPacket) -> ServerRefusedError:
     return ServerRefusedError(ErrPacket(error.code, error.sqlstate, message))
 
 
+async def _identity_row(connection: ServerConnection) -> list[bytes | None]:
+    """The answer to the question who a server is.
+
+    Raises:
+        PacketLimitLoweredError, ServerRefusedError, ProtocolError, ChannelClosedError: as
+            `identify`.
+    """
+    server = connection.server
+    try:
+        row = await answer(connection)
+    except ChannelClosedError:
+        server.takes_short = True  # perhaps: the close may have come before the error
+        raise
+    except ServerRefusedError as error:
+        if error.error.code == ServerErrorCode.ER_NET_PACKET_TOO_LARGE.code:
+            server.takes_short, server.max_packet = True, 0
+            raise PacketLimitLoweredError("its max_allowed_packet is small") from error
+        if error.error.code == ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE.code:
+            raise _lacks_variable(server, error.error) from error
+        raise
+    if len(row) != _IDENTITY_COLUMNS:
+        raise MalformedPacketError("the server did not say who it is")
+    return row
+
+
+def _told(value: bytes | None) -> bytes:
+    if value is None:
+        raise MalformedPacketError("the server did not say who it is")
+    return value
+
+
+def _number(value: bytes | None, fault: str) -> int:
+    if value is None or not _NUMBER.fullmatch(value):
+        raise MalformedPacketError(f"the server's {fault}")
+    return int(value)
+
+
 async def identify(
     connection: ServerConnection,
     *behind: bytes,
@@ -165,35 +202,17 @@ async def identify(
     asked_us = utc_us()
     question = _SHORT if server.takes_short else _PRESENT if present else _WHOLE
     ask(connection, question, *behind)
-    try:
-        row = await answer(connection)
-    except ChannelClosedError:
-        server.takes_short = True  # perhaps: the close may have come before the error
-        raise
-    except ServerRefusedError as error:
-        if error.error.code == ServerErrorCode.ER_NET_PACKET_TOO_LARGE.code:
-            server.takes_short, server.max_packet = True, 0
-            raise PacketLimitLoweredError("its max_allowed_packet is small") from error
-        if error.error.code == ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE.code:
-            raise _lacks_variable(server, error.error) from error
-        raise
+    row = await _identity_row(connection)
     answered_us = utc_us()
-    if len(row) != _IDENTITY_COLUMNS:
-        raise MalformedPacketError("the server did not say who it is")
-    uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]
-    read_only, ordered, largest, counted, init, cascades, roles, uptime = row[6:14]
-    defaults, owned, text = row[14:]
-    if uuid is None or largest is None or uptime is None or owned is None or text is None:
-        raise MalformedPacketError("the server did not say who it is")
-    if not _NUMBER.fullmatch(uptime):
-        raise MalformedPacketError("the server's Uptime is no number of seconds")
-    if not _NUMBER.fullmatch(largest):
-        raise MalformedPacketError("the server's max_allowed_packet is no number of bytes")
-    if counted is None or not _NUMBER.fullmatch(counted):
-        raise MalformedPacketError("the server's max_user_connections is no number")
+    _, gtid_mode, sql_mode, autocommit, character_set, isolation, read_only = row[:7]
+    ordered, _, _, init, cascades, roles, _, defaults, _, _ = row[7:]
+    uuid, owned, text = _told(row[0]), _told(row[15]), _told(row[16])
+    uptime = _number(row[13], "Uptime is no number of seconds")
+    largest = _number(row[8], "max_allowed_packet is no number of bytes")
+    counted = _number(row[9], "max_user_connections is no number")
     if present and server.epoch != epoch:
         raise ChannelClosedError("the server has begun anew meanwhile")
-    server.takes_short = int(largest) < ROOM
+    server.takes_short = largest < ROOM
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
     server.keeps_order(ordered == b"1", asked_at, time.monotonic())
@@ -202,7 +221,7 @@ async def identify(
     grew = not executed <= server.applied
     started = server.started
     if question is not _PRESENT:
-        started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
+        started = (asked_us / 1e6 - uptime - 1, answered_us / 1e6 - uptime)
     name = uuid.decode("ascii", "replace")
     connection.epoch = server.observed(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
@@ -219,10 +238,10 @@ async def identify(
         isolation=(isolation or b"").decode("ascii", "replace"),
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),
-        max_allowed_packet=int(largest),
+        max_allowed_packet=largest,
         roles=(roles or b"").decode("utf-8", "surrogateescape"),
         read_only=read_only != b"0",
-        counted=int(counted),
+        counted=counted,
         init_connect=(init or b"").decode("utf-8", "surrogateescape"),
         # A replica's connections only read.
         cascade_triggers=cascades == b"1" and server.role is Role.PRIMARY,
