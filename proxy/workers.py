@@ -223,5 +223,7 @@ def _raise_file_limit(config: Config) -> None:
     if hard != resource.RLIM_INFINITY and hard < wanted:
         _log.warning(
             "max-connections %d may need %d open files; the limit is %d (ulimit -Hn)",
-            *(config.max_connections, wanted, hard),
+            config.max_connections,
+            wanted,
+            hard,
         )

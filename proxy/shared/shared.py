@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 class Shared:
     """Everything that outlives a session.
 
+    A plain record: `proxy.serve.build` alone makes it, and names each value; readers take what they
+    need from it. Groups of values would only be a second name for each.
+
     Attributes:
         config: the configuration.
         worker: its number, from 0.
