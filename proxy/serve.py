@@ -122,7 +122,7 @@ def build(
         sessions=sessions,
         other_workers=other_workers,
         kill_targets=KillTargets(sessions, topology, other_workers),
-        terms=PrimaryEpoch(
+        primary_epoch=PrimaryEpoch(
             *(config, materials, topology, sessions, scopes, kept_scopes, sharing),
             *(ledger, metrics, time.monotonic),
         ),

@@ -205,10 +205,10 @@ class Monitor:
         server.seen_read_only(identity.read_only)
         now = shared.now()
         if server is shared.topology.primary:
-            if shared.terms.has_begun():
-                shared.terms.judge(held, identity)
+            if shared.primary_epoch.has_begun():
+                shared.primary_epoch.judge(held, identity)
             else:
-                await shared.terms.begin(connection, self._login)
+                await shared.primary_epoch.begin(connection, self._login)
             if not server.gtids:
                 shared.sessions.stopped_naming(server)
             shared.topology.observations.take(

@@ -60,7 +60,7 @@ class Shared:
         sessions: the open sessions.
         other_workers: the other workers; None if there are none.
         kill_targets: finds the session that a KILL names, in this worker or another.
-        terms: begins the terms of primaries.
+        primary_epoch: begins the terms of primaries.
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         pool: connections to servers that no session has.
@@ -91,7 +91,7 @@ class Shared:
     sessions: Sessions
     other_workers: OtherWorkers | None
     kill_targets: KillTargets
-    terms: PrimaryEpoch
+    primary_epoch: PrimaryEpoch
     probes: Probes
     waits: Waits
     pool: Pool

@@ -86,7 +86,7 @@ async def open_primary(
                     )
                 connection = await shared.logins.log_in(primary, login, tracking, slot, greeted)
             if connection.stage == READY:
-                await shared.terms.begin(connection, login)
+                await shared.primary_epoch.begin(connection, login)
             break
         except ServerRefusedError as error:
             shared.pool.lending.refused(login.username, error.error.code)
@@ -126,7 +126,7 @@ async def _lend(
     met = greeted if isinstance(greeted, IdleConnection) else None
     if met is not None:
         await shared.logins.cleaned(met)
-    if (greeted is not None and met is None) or not shared.terms.has_begun():
+    if (greeted is not None and met is None) or not shared.primary_epoch.has_begun():
         return None
     return shared.logins.lend(primary, login, tracking, login.database or "", slot, met)
 

@@ -79,7 +79,7 @@ async def leave_sandbox(
             except ProtocolError as error:
                 raise _ServerSpokeError from error
             if left:
-                await shared.terms.begin(sandbox, login)
+                await shared.primary_epoch.begin(sandbox, login)
                 return True
     except (ServerUnreachableError, ServerRefusedError, _ServerSpokeError):
         server.abort()

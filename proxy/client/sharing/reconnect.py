@@ -96,13 +96,13 @@ async def _log_in(
     """Take a connection on which the server accepted the login a moment ago, or log in."""
     logins = shared.logins
     slot = await logins.enter(primary)
-    if shared.terms.has_begun():
+    if shared.primary_epoch.has_begun():
         lent = logins.lend(primary, login, tracking, schema, slot)
         if lent is not None:
             return lent.pass_on_to(PacketChannel(LOGIN_PACKET_LIMIT))
     connection = without_sandbox(await logins.log_in(primary, login, tracking, slot))
     try:
-        await shared.terms.begin(connection, login)
+        await shared.primary_epoch.begin(connection, login)
     except BaseException:
         connection.abort()
         raise
