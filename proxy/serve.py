@@ -132,7 +132,7 @@ def build(
         slots=slots,
         logins=Logins(config, materials, metrics, pool, slots),
         offer=ServerGreeting(),
-        habits=ClientProfile(),
+        client_profiles=ClientProfile(),
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
         classifier=Classifier(),

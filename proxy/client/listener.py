@@ -229,7 +229,7 @@ class Welcome:
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
-        shared.habits.saw(self._where, login.capabilities, login.username)
+        shared.client_profiles.saw(self._where, login.capabilities, login.username)
         greeted, self._greeted = self._greeted, None
         entered = await open_primary(shared, channel, login, authentication, tracking, greeted)
         if entered is None:
@@ -351,7 +351,7 @@ class Welcome:
         primary = shared.topology.primary
         if shared.sessions.accepting > _GREETED_AT_ONCE or shared.now() < primary.down_until:
             return
-        usual = shared.habits.expected(self._where)
+        usual = shared.client_profiles.expected(self._where)
         if usual is not None:
             kept = shared.logins.reserve(primary, *usual)
             if kept is not None:

@@ -67,7 +67,7 @@ class Shared:
         slots: how many connections sessions may have, and who waits for one.
         logins: logs sessions in at servers.
         offer: what clients are greeted with.
-        habits: what clients of a host negotiate.
+        client_profiles: what clients of a host negotiate.
         known_passwords: the passwords of users who have logged in.
         refusals: clients that were turned away.
         classifier: classifies statements, and remembers those that it has seen.
@@ -98,7 +98,7 @@ class Shared:
     slots: Slots
     logins: Logins
     offer: ServerGreeting
-    habits: ClientProfile
+    client_profiles: ClientProfile
     known_passwords: KnownPasswords
     refusals: Refusals
     classifier: Classifier
