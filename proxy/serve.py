@@ -131,7 +131,7 @@ def build(
         pool=pool,
         slots=slots,
         logins=Logins(config, materials, metrics, pool, slots),
-        offer=ServerGreeting(),
+        server_greeting=ServerGreeting(),
         client_profiles=ClientProfile(),
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
@@ -209,7 +209,7 @@ async def serve(
         await shared.other_workers.start(shared.kill_targets.answer)
     monitor = Monitor(shared)
     await monitor.start()
-    await shared.offer.learn(shared.topology.primary, config, metrics)
+    await shared.server_greeting.learn(shared.topology.primary, config, metrics)
     listeners = [Listener(shared, address) for address in config.addresses]
     liveness = Liveness(shared)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]

@@ -179,7 +179,7 @@ class Welcome:
         self._session_id = self._connection_id = shared.sessions.next_id()
         self._greeted: ConnectionAttempt | IdleConnection | None = None
         self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
-        self._offered = _OFFERED & shared.offer.capabilities
+        self._offered = _OFFERED & shared.server_greeting.capabilities
         if shared.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
         for algorithm in shared.config.client_compression:
@@ -283,7 +283,7 @@ class Welcome:
         channel = self._channel
         await self._be_greeted()
         greeting = HandshakeV10(
-            server_version=shared.offer.version,
+            server_version=shared.server_greeting.version,
             thread_id=self._connection_id,
             nonce=self._nonce,
             capabilities=self._offered,

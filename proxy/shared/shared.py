@@ -66,7 +66,7 @@ class Shared:
         pool: connections to servers that no session has.
         slots: how many connections sessions may have, and who waits for one.
         logins: logs sessions in at servers.
-        offer: what clients are greeted with.
+        server_greeting: what clients are greeted with.
         client_profiles: what clients of a host negotiate.
         known_passwords: the passwords of users who have logged in.
         refusals: clients that were turned away.
@@ -97,7 +97,7 @@ class Shared:
     pool: Pool
     slots: Slots
     logins: Logins
-    offer: ServerGreeting
+    server_greeting: ServerGreeting
     client_profiles: ClientProfile
     known_passwords: KnownPasswords
     refusals: Refusals

@@ -107,7 +107,7 @@ async def open_primary(
             return None
     primary.reached()
     shared.metrics.server_up(primary.name, True)
-    shared.offer.version = primary.version
+    shared.server_greeting.version = primary.version
     authentication.accepted()
     if connection.stage == READY and not may_enter(shared, channel, login, connection):
         return None
