@@ -288,10 +288,10 @@ class ClientSession:
         It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary.
         """
         primary, command, state = self._servers.primary, self._current.command, self._state
-        said = 0 if primary is None else primary.said
-        (seen, heard), self._seen = self._seen, (command, said)
+        received = 0 if primary is None else primary.packets_received
+        (seen, heard), self._seen = self._seen, (command, received)
         waits = self._current.answer.stage != DONE and self._servers.active_replica is not None
-        if primary is None or said != heard or not (waits or command is not seen):
+        if primary is None or received != heard or not (waits or command is not seen):
             return
         if primary.busy or primary.lost or state.suspect or state.noted:
             return  # its answer would tell of the statement before

@@ -70,7 +70,7 @@ class Liveness:
             silence = self._silences.get(server)
             if silence is None:
                 silence = self._silences[server] = LivenessTimer(shared.config.connect_timeout)
-            silence.look(server.said, now)
+            silence.look(server.packets_received, now)
             silent = waiting.get(server, [])
             if silent and silence.is_in_question(min(self._waiting[one][1] for one in silent), now):
                 silence.ask(now)
@@ -93,9 +93,11 @@ class Liveness:
             connection = session.keeps_waiting
             if connection is None:
                 continue
-            said = connection.said
+            received = connection.packets_received
             before = self._waiting.get(connection)
-            waiting[connection] = (said, now) if before is None or before[0] != said else before
+            waiting[connection] = (
+                (received, now) if before is None or before[0] != received else before
+            )
             found.setdefault(connection.server, []).append(connection)
         self._waiting = waiting
         return found
@@ -141,7 +143,7 @@ class Liveness:
                     silence.refused = True
                     await asyncio.sleep(_INTERVAL_S)
                 else:
-                    server.said += 1
+                    server.packets_received += 1
                     server.reached()
                     self._shared.metrics.server_up(server.name, True)
                     return

@@ -165,7 +165,7 @@ class ServerConnection:
         silent: results end without trackers: CLIENT_DEPRECATE_EOF was not negotiated.
         mirror: what it was told of the session that uses it.
         area: what of that session's diagnostics area is true on it.
-        said: how many times the server has sent something.
+        packets_received: how many times the server has sent something.
         drained: bytes read of an answer that nobody waits for any more.
         overdue: it owes the answer to a probe that nobody waits for any more.
         lost: it cannot be used any more.
@@ -199,7 +199,7 @@ class ServerConnection:
         self.max_packet = 1024
         self.mirror = Mirror()
         self.area = ConnectionArea(server)
-        self.said = 0
+        self.packets_received = 0
         self.drained = 0
         self.stream = ResponseStream(
             deprecate_eof=not self.silent,
@@ -562,8 +562,8 @@ class ServerConnection:
         owner = self._owner
         if owner is None:
             return
-        self.said += 1
-        self.server.said += 1
+        self.packets_received += 1
+        self.server.packets_received += 1
         position = 0
         size = len(data)
         stream = self.stream

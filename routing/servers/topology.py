@@ -75,7 +75,7 @@ class Server:
             connections of earlier ones are broken, whether that was noticed or not. (A start that
             has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
-        said: how many times it has said something, on whatever connection.
+        packets_received: how many times it has sent something, on whatever connection.
         takes_short: it may take no packets but short ones, as its last login showed.
         max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
@@ -115,7 +115,7 @@ class Server:
         self.epoch = 0
         self.started_epoch = 0
         self.version = ""
-        self.said = 0
+        self.packets_received = 0
         self.max_packet = 0
         self.takes_short = False
         self.gtids = True
@@ -295,7 +295,7 @@ class Server:
             epoch_before: `epoch` at that moment, if that may have changed.
             sent_at: that moment, monotonic s.
         """
-        self.said += 1
+        self.packets_received += 1
         restarted = (
             uuid != self.uuid
             or started[0] - self._started[1] > RESTART_SLACK_S

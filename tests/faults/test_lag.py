@@ -44,8 +44,8 @@ def found(on: Stage) -> list[SourceLag]:
 async def looks(on: Stage, times: int = 3) -> None:
     """Wait until the monitor has looked at the replica so often."""
     (server,) = on.proxy.topology.replicas
-    before = server.said
-    await eventually(lambda: server.said > before + times)
+    before = server.packets_received
+    await eventually(lambda: server.packets_received > before + times)
 
 
 def us(span: Span | None) -> int:
