@@ -157,7 +157,7 @@ class ServerConnection:
             its client began a new connection (`Identity.renewable`).
         keepable: after a COM_CHANGE_USER it is like a new connection.
         slot: the session's right to it, if a session has it; ends with the connection.
-        judged: the login that the server let in, if it may be lent to another such; else None.
+        verified_login: the login that the server let in, if it may be lent to another such; else None.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
         stream: the state of the response that is being read.
@@ -193,7 +193,7 @@ class ServerConnection:
         self.query_attributes = flags & _QUERY_ATTRIBUTES != 0
         self.silent = flags & _DEPRECATE_EOF == 0
         self._begun = False  # the stream reads the answer to `_current`
-        self.judged: VerifiedLogin | None = None
+        self.verified_login: VerifiedLogin | None = None
         self.slot: Slot | None = None
         self.settings = b""
         self.max_packet = 1024
@@ -513,7 +513,7 @@ class ServerConnection:
         other.epoch = self.epoch
         other.opened_at = self.opened_at
         other.keepable = self.keepable
-        other.judged = self.judged
+        other.verified_login = self.verified_login
         other.kept = True
         other.renewed = self.renewed
         other.settings = self.settings

@@ -129,12 +129,12 @@ class Logins:
         kind = _kind(server, login.capabilities, tracking)
         for kept in pool.fitting(server, kind) if met is None else (met,):
             connection = kept.connection
-            judged = connection.judged
+            verified = connection.verified_login
             if (
-                judged is None
-                or not kept.as_judged
-                or not self._lending.trusts(judged)
-                or not judged.is_of(login, tracking)
+                verified is None
+                or not kept.as_logged_in
+                or not self._lending.trusts(verified)
+                or not verified.is_of(login, tracking)
                 or not pool.fits(kept, server, kind)
             ):
                 continue
@@ -152,9 +152,9 @@ class Logins:
             connection.mirror.tracks_all = tracking == "ALL_GTIDS"
             connection.begin_with(
                 REPLAY_DIAGNOSTICS if server.role is Role.PRIMARY else PREPARE,
-                *preface(server.role, judged, login.own_attributes, connection.query_attributes),
+                *preface(server.role, verified, login.own_attributes, connection.query_attributes),
             )
-            connection.lend(judged.identity, judged.requirement)
+            connection.lend(verified.identity, verified.requirement)
             return connection
         return None
 
@@ -240,7 +240,7 @@ class Logins:
         """
         found = list(self._pool.fitting(server, _kind(server, capabilities, "")))
         kept = next(
-            (one for one in found if one.connection.judged and one.username == username),
+            (one for one in found if one.connection.verified_login and one.username == username),
             found[0] if found else None,
         )
         if kept is None:

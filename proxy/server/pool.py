@@ -131,8 +131,10 @@ class Pool:
         if not self._may_keep(connection, username, now):
             connection.close()
             return
-        if connection.judged is not None and not self.lending.trusts(connection.judged):
-            connection.judged = None
+        if connection.verified_login is not None and not self.lending.trusts(
+            connection.verified_login
+        ):
+            connection.verified_login = None
         server = connection.server
         there = self._kept.setdefault(server, [])
         if len(there) >= self._most:

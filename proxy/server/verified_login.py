@@ -116,7 +116,7 @@ def question(role: Role, beside: bytes = b"") -> bytes:
 
 
 def preface(
-    role: Role, judged: VerifiedLogin, own: Mapping[str, str], has_attributes: bool
+    role: Role, verified: VerifiedLogin, own: Mapping[str, str], has_attributes: bool
 ) -> list[bytes]:
     """Packets for the first write of the session that a connection is lent to.
 
@@ -125,17 +125,17 @@ def preface(
 
     Args:
         role: of the server that it leads to.
-        judged: the login that it was opened by.
+        verified: the login that it was opened by.
         own: Tidegate's attributes of the session.
         has_attributes: queries on it have attributes.
     """
     statements = [attributes.told(own)]
-    if role is Role.PRIMARY and not judged.identity.has_roles:
+    if role is Role.PRIMARY and not verified.identity.has_roles:
         statements.append(b"SET ROLE NONE")
     return [frame(com_query(sql, has_attributes), 0) for sql in statements]
 
 
-def judged(
+def verified_login(
     settings: Settings,
     made: bytes,
     has_attributes: bool,

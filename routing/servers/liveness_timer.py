@@ -29,7 +29,7 @@ class LivenessTimer:
         self.refused = False
 
     def look(self, received: int, now: float) -> None:
-        """Take the count of what the server has sent so far (`Server.said`)."""
+        """Take the count of what the server has sent so far (`Server.packets_received`)."""
         if received != self._received:
             self._received = received
             self._heard_at = now

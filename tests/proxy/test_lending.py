@@ -11,7 +11,7 @@ from proxy.server.identity import Identity
 from proxy.server.login import Login
 from proxy.server.login_cache import LoginCache
 from proxy.server.settings import Settings
-from proxy.server.verified_login import VerifiedLogin, judged, preface
+from proxy.server.verified_login import VerifiedLogin, preface, verified_login
 from routing.servers.topology import Role
 from routing.session.defaults import UNKNOWN
 
@@ -57,7 +57,7 @@ def judge(
     role: Role = Role.PRIMARY,
 ) -> VerifiedLogin | None:
     settings = Settings(role, "OWN_GTID", "test", login, 100.0)
-    return judged(settings, MADE, False, identity, Requirement.NOTHING, shown, text)
+    return verified_login(settings, MADE, False, identity, Requirement.NOTHING, shown, text)
 
 
 def known() -> VerifiedLogin:

@@ -13,7 +13,7 @@ from proxy.server.connection_stage import READY
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
 from proxy.server.query import answer, ask, identify, query
 from proxy.server.settings import ROOM, primary_settings
-from proxy.server.verified_login import judged, question
+from proxy.server.verified_login import question, verified_login
 from routing.servers.topology import Role
 from routing.session.defaults import ASK as ASK_DEFAULTS
 from routing.session.defaults import ROOM as ROOM_FOR_DEFAULTS
@@ -203,7 +203,7 @@ class _Setup:
         if account and self._requires:
             requirement = read_requirement(account)
         if settings.login is not None:
-            connection.judged = judged(
+            connection.verified_login = verified_login(
                 settings=settings,
                 made=connection.settings,
                 has_attributes=connection.query_attributes,
