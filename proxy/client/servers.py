@@ -323,7 +323,7 @@ class Servers:
             shared.metrics.server_connect_failed(server.name, "full")
             return Reason.REPLICA_FULL
         except ServerRefusedError as error:
-            shared.pool.lending.refused(login.username, error.error.code)
+            shared.pool.login_cache.refused(login.username, error.error.code)
             self._state.avoided |= {server}
             self._state.plain = False
             shared.metrics.server_connect_failed(server.name, "refused")

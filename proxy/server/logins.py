@@ -83,7 +83,7 @@ class Logins:
         self._metrics = metrics
         self._pool = pool
         self._slots = slots
-        self._lending = pool.lending
+        self._login_cache = pool.login_cache
         self._now = asyncio.get_running_loop().time
 
     async def enter(
@@ -122,7 +122,7 @@ class Logins:
             met: the connection that the client was greeted with; no other is lent then.
         """
         pool = self._pool
-        if not self._lending.age or server.down_until > self._now():
+        if not self._login_cache.age or server.down_until > self._now():
             return None
         if self._needs_new(server, login):
             return None
@@ -133,7 +133,7 @@ class Logins:
             if (
                 verified is None
                 or not kept.as_logged_in
-                or not self._lending.trusts(verified)
+                or not self._login_cache.trusts(verified)
                 or not verified.is_of(login, tracking)
                 or not pool.fits(kept, server, kind)
             ):
@@ -357,7 +357,7 @@ class Logins:
         raise AssertionError  # the last attempt returns or raises
 
     def _settings(self, server: Server, login: Login, tracking: str) -> Settings:
-        remembered = login if self._lending.age else None
+        remembered = login if self._login_cache.age else None
         return Settings(server.role, tracking, login.database or "", remembered, self._now())
 
     def _make_room(self, server: Server, username: str, error: ServerRefusedError) -> bool:

@@ -45,7 +45,7 @@ class Pool:
     """The kept connections of one worker.
 
     Attributes:
-        lending: whether what was judged still counts.
+        login_cache: whether what was judged still counts.
     """
 
     def __init__(self, config: Config, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,7 +54,7 @@ class Pool:
         self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
         self._most = config.kept_connections
-        self.lending = LoginCache(config.login_age if self._most else 0.0, time.monotonic)
+        self.login_cache = LoginCache(config.login_age if self._most else 0.0, time.monotonic)
         self._kept: dict[Server, list[IdleConnection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._cascading: OrderedDict[str, None] = OrderedDict()  # users
@@ -131,7 +131,7 @@ class Pool:
         if not self._may_keep(connection, username, now):
             connection.close()
             return
-        if connection.verified_login is not None and not self.lending.trusts(
+        if connection.verified_login is not None and not self.login_cache.trusts(
             connection.verified_login
         ):
             connection.verified_login = None

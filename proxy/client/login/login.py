@@ -89,7 +89,7 @@ async def open_primary(
                 await shared.primary_epoch.begin(connection, login)
             break
         except ServerRefusedError as error:
-            shared.pool.lending.refused(login.username, error.error.code)
+            shared.pool.login_cache.refused(login.username, error.error.code)
             if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
                 password = await authentication.learn_anew()
                 if password is not None:

@@ -230,7 +230,7 @@ class ConnectionLease:
         except ServerFullError:
             raise
         except ServerRefusedError as error:
-            self._shared.pool.lending.refused(self._servers.login.username, error.error.code)
+            self._shared.pool.login_cache.refused(self._servers.login.username, error.error.code)
             return error.error
         except ChangedError as error:
             return _ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again")

@@ -200,7 +200,7 @@ class Play:
             now=lambda: 1000.0,
             catalogues=Anything(),
             known_passwords=Anything(),
-            pool=SimpleNamespace(lending=Anything()),
+            pool=SimpleNamespace(login_cache=Anything()),
         )
         self.command_effects = CommandEffects(
             *(shared, self.session, SimpleNamespace(by_schema=False), self.servers),  # type: ignore[arg-type]
