@@ -111,7 +111,7 @@ class Monitor:
 
     async def _watch(self, server: Server) -> None:
         while True:
-            if server.sight is not ProbeResult.UNKNOWN:
+            if server.probe_result is not ProbeResult.UNKNOWN:
                 await asyncio.sleep(self._shared.config.monitor_interval)
             await self._look(server)
             await self._succession.judge()
@@ -125,17 +125,17 @@ class Monitor:
         try:
             async with asyncio.timeout(shared.config.connect_timeout):
                 await self._ask_again(server)
-            sight = ProbeResult.ANSWERED
+            result = ProbeResult.ANSWERED
         except ServerRefusedError as error:
             cause = str(error)
             leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
-            sight = ProbeResult.GONE if leaving else ProbeResult.REFUSED
+            result = ProbeResult.GONE if leaving else ProbeResult.REFUSED
             usable = error.error.code in _ACCOUNT_ERRORS | _STATEMENT_ERRORS
         except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
             cause = str(error) or "no answer in time"
-            sight = ProbeResult.GONE
+            result = ProbeResult.GONE
             usable = False
-        if sight is not ProbeResult.ANSWERED:
+        if result is not ProbeResult.ANSWERED:
             self._drop(server)
             server.lag = None
             shared.metrics.lag(server.name, None)
@@ -146,13 +146,13 @@ class Monitor:
             server.reached()
         else:
             server.unreachable(shared.now())
-        before, server.sight, server.seen_at = server.sight, sight, began_at
+        before, server.probe_result, server.seen_at = server.probe_result, result, began_at
         shared.metrics.server_up(server.name, usable)
-        shared.metrics.server_watched(server.name, sight is ProbeResult.ANSWERED)
+        shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)
         shared.metrics.server_writable(server.name, server.takes_writes)
-        if sight is before:
+        if result is before:
             return
-        if sight is ProbeResult.ANSWERED:
+        if result is ProbeResult.ANSWERED:
             _log.info("server %s is up (%s)", server.name, server.version)
         elif not usable:
             _log.warning("server %s is down: %s", server.name, cause)

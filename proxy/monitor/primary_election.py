@@ -162,9 +162,9 @@ class PrimaryElection:
                 f"{_names(topology.rivals)} take writes, and it is not clear which is the primary:"
                 " none gets a write until all but one are read only, replicate or are gone"
             )
-        if primary.sight is ProbeResult.GONE:
+        if primary.probe_result is ProbeResult.GONE:
             why = f"the primary {primary.name} cannot be reached"
-        elif primary.sight is ProbeResult.ANSWERED and primary.read_only:
+        elif primary.probe_result is ProbeResult.ANSWERED and primary.read_only:
             why = f"the primary {primary.name} is read only"
         else:
             return ""

@@ -85,7 +85,7 @@ class Server:
         proof_max_age: how long that counts without being asked for again, s.
         read_only: `@@GLOBAL.read_only`, as the monitor saw it last; None before.
         opened: it was read only, and then no more, and was not started in between.
-        sight: how the monitor's last look ended.
+        probe_result: how the monitor's last look ended.
         seen_at: when that look began, monotonic s.
         sources: UUIDs of those that it is configured to replicate from, running or not ("" where it
             was never connected); None if that was not asked or may not be seen.
@@ -125,7 +125,7 @@ class Server:
         self.proof_max_age = inf
         self.read_only: bool | None = None
         self.opened = False
-        self.sight = ProbeResult.UNKNOWN
+        self.probe_result = ProbeResult.UNKNOWN
         self.seen_at = 0.0
         self.sources: frozenset[str] | None = None
         self.lag: float | None = None
@@ -224,7 +224,7 @@ class Server:
     @property
     def takes_writes(self) -> bool:
         """Whether it did when the monitor looked last."""
-        return self.sight is ProbeResult.ANSWERED and self.read_only is False
+        return self.probe_result is ProbeResult.ANSWERED and self.read_only is False
 
     def is_doubtful(self, now: float) -> bool:
         """Whether what it has proved was proved too long ago; `now` is monotonic, s."""
