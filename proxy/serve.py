@@ -83,7 +83,7 @@ def build(
     )
     ledger = Ledger(metrics, records, config.proxy_name)
     for server in topology.servers:
-        server.witness = ledger
+        server.apply_listener = ledger
     scopes = Scopes(config.scope_limit, config.scope_age)
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None

@@ -157,7 +157,7 @@ class ServerConnection:
             its client began a new connection (`Identity.renewable`).
         keepable: after a COM_CHANGE_USER it is like a new connection.
         slot: the session's right to it, if a session has it; ends with the connection.
-        verified_login: the login that the server let in, if it may be lent to another such, or None.
+        verified_login: the login that the server let in; None if it may not be lent to another.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
         stream: the state of the response that is being read.

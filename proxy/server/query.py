@@ -229,8 +229,8 @@ async def identify(
     if confirms:
         server.confirmed(connection.epoch, asked_at)
     grew = grew or server.epoch != epoch
-    if grew and not late and server.witness is not None:
-        server.witness.identified(server, executed, asked_us, answered_us)
+    if grew and not late and server.apply_listener is not None:
+        server.apply_listener.identified(server, executed, asked_us, answered_us)
     return Identity(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),

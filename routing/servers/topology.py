@@ -104,7 +104,7 @@ class Server:
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
-        witness: is told when it says that it has more, or began anew; None if nobody is.
+        apply_listener: is told when it says that it has more, or began anew; None if nobody is.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -138,7 +138,7 @@ class Server:
         self.lost_running = False
         self.diverged_before: dict[str, GtidSet] = {}
         self.filters = Filters()
-        self.witness: ApplyListener | None = None
+        self.apply_listener: ApplyListener | None = None
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
