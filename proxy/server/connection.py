@@ -281,12 +281,12 @@ class ServerConnection:
         """
         self._stage = next_stage(self.stage, stage)
 
-    def refused(self, settings: Settings, refusal: ErrPacket) -> None:
+    def enter_sandbox(self, settings: Settings, refusal: ErrPacket) -> None:
         """The server takes no settings before the account has a new password."""
         self.enter(SANDBOX)
         self.opening.settings, self.opening.refusal = settings, refusal
 
-    def made_ready(self, identity: Identity, requirement: Requirement) -> None:
+    def become_ready(self, identity: Identity, requirement: Requirement) -> None:
         """The settings are made; what the server said of itself, and what the account requires."""
         self.enter(READY)
         self.opening.identity, self.opening.requirement = identity, requirement
@@ -296,15 +296,17 @@ class ServerConnection:
 
         Raises:
             ChannelClosedError: it is gone.
+            UnexpectedEventError: it is not ready, nor lent.
         """
         channel = self.opening.channel
         if self.lost:
             raise ChannelClosedError("the connection is closed")
-        if channel is not None:
+        stage = next_stage(self._stage, IN_USE)
+        if channel is None:
+            self._owner = owner
+        else:
             self.attach(channel.hand_over(self), owner)
-        self._owner = owner
-        self.enter(IN_USE)
-        self._opening = None
+        self._stage, self._opening = stage, None
 
     def attach(self, transport: asyncio.Transport, owner: Owner) -> None:
         """Start to serve `owner` over `transport`."""

@@ -19,7 +19,10 @@ READY: Final = "ready"
 IN_USE: Final = "in_use"
 """A session has it."""
 IDLE: Final = "idle"
-"""Its session has ended: it is cleaned, and waits for the next login (`proxy.server.pool`)."""
+"""Its session has ended: it is cleaned, and waits for the next login (`proxy.server.pool`).
+
+Whether it is clean yet, and whether a client was greeted with its id, its `IdleConnection` knows.
+"""
 LENT: Final = "lent"
 """An idle one was chosen for a login about which the server need not be asked."""
 CLOSED: Final = "closed"

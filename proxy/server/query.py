@@ -160,7 +160,7 @@ async def _identity_row(connection: ServerConnection) -> list[bytes | None]:
     return row
 
 
-def _told(value: bytes | None) -> bytes:
+def _not_null(value: bytes | None) -> bytes:
     if value is None:
         raise MalformedPacketError("the server did not say who it is")
     return value
@@ -206,7 +206,7 @@ async def identify(
     answered_us = utc_us()
     _, gtid_mode, sql_mode, autocommit, character_set, isolation, read_only = row[:7]
     ordered, _, _, init, cascades, roles, _, defaults, _, _ = row[7:]
-    uuid, owned, text = _told(row[0]), _told(row[15]), _told(row[16])
+    uuid, owned, text = _not_null(row[0]), _not_null(row[15]), _not_null(row[16])
     uptime = _number(row[13], "Uptime is no number of seconds")
     largest = _number(row[8], "max_allowed_packet is no number of bytes")
     counted = _number(row[9], "max_user_connections is no number")

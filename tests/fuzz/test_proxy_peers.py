@@ -240,7 +240,7 @@ class World:
         channel.adopt(transport, 0, secure=False)
         connection = ServerConnection(server, capabilities, 7, channel)
         connection.epoch = server.epoch
-        connection.made_ready(IDENTITY, Requirement.NOTHING)
+        connection.become_ready(IDENTITY, Requirement.NOTHING)
         return connection, transport
 
     # What the proxy takes for its tasks.

@@ -69,7 +69,7 @@ def new() -> ServerConnection:
 
 def ready() -> ServerConnection:
     connection = new()
-    connection.made_ready(IDENTITY, Requirement.NOTHING)
+    connection.become_ready(IDENTITY, Requirement.NOTHING)
     return connection
 
 
@@ -99,7 +99,7 @@ def test_the_life_of_a_connection() -> None:
     async def story() -> None:
         connection = new()
         assert connection.stage == LOGGED_IN
-        connection.made_ready(IDENTITY, Requirement.TLS)
+        connection.become_ready(IDENTITY, Requirement.TLS)
         assert connection.stage == READY
         assert connection.identity is IDENTITY
         assert connection.opening.requirement is Requirement.TLS
@@ -126,13 +126,15 @@ def test_a_sandbox_is_left_once_the_settings_are_made() -> None:
         connection = new()
         error = ErrPacket(1820, "HY000", "change it")
         settings = Settings(Role.PRIMARY, "OWN_GTID", "")
-        connection.refused(settings, error)
-        connection.refused(settings, error)
+        connection.enter_sandbox(settings, error)
+        connection.enter_sandbox(settings, error)
         assert connection.stage == SANDBOX
         assert connection.opening.refusal is error
+        channel = connection.channel
         with pytest.raises(UnexpectedEventError, match="in_use at stage sandbox"):
             connection.hand_over(Session())
-        connection.made_ready(IDENTITY, Requirement.NOTHING)
+        assert not channel.closed  # and still its own
+        connection.become_ready(IDENTITY, Requirement.NOTHING)
         assert connection.stage == READY
 
     asyncio.run(story())
@@ -145,7 +147,7 @@ def test_nothing_goes_over_the_channel_of_a_session() -> None:
             with pytest.raises(UnexpectedEventError, match="at stage in_use"):
                 getattr(connection, question)
         with pytest.raises(UnexpectedEventError, match="ready at stage in_use"):
-            connection.made_ready(IDENTITY, Requirement.NOTHING)
+            connection.become_ready(IDENTITY, Requirement.NOTHING)
         with pytest.raises(UnexpectedEventError, match="lent at stage in_use"):
             connection.lend(IDENTITY, Requirement.NOTHING)
 

@@ -87,7 +87,7 @@ class _Setup:
             if not _is_expired(error):
                 raise
             await self._skip_answers()
-            connection.refused(self._settings, error.error)
+            connection.enter_sandbox(self._settings, error.error)
             return
         except ChannelClosedError:
             # If it was lowered, the close may have come before the error.
@@ -212,7 +212,7 @@ class _Setup:
                 row=self._row,
                 account=account,
             )
-        connection.made_ready(identity, requirement)
+        connection.become_ready(identity, requirement)
 
 
 def _is_expired(error: ServerRefusedError) -> bool:
