@@ -359,7 +359,7 @@ class Welcome:
                 self._connection_id = kept.connection.thread_id
                 return
         try:
-            greeted = await shared.logins.be_greeted(primary)
+            greeted = await shared.logins.await_greeting(primary)
         except (ServerUnreachableError, ServerRefusedError):
             return  # the primary is asked again, and the client told, when the client is known
         if greeted is not None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from proxy import tasks
 from proxy.channel import ChannelClosedError
-from proxy.server.connect.greeting import be_greeted_on, connect
+from proxy.server.connect.greeting import await_greeting_on, connect
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from routing.servers.liveness_timer import QUIET_S, LivenessTimer
 
@@ -160,7 +160,7 @@ class Liveness:
         async with asyncio.timeout(self._shared.config.connect_timeout):
             channel = await connect(server)
         try:
-            attempt = await be_greeted_on(channel, server)
+            attempt = await await_greeting_on(channel, server)
         except ServerRefusedError:
             return  # by a server that is alive
         attempt.leave()

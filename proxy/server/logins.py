@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
 from proxy.server.connect.change_user import change_user
-from proxy.server.connect.greeting import ConnectionAttempt, be_greeted
+from proxy.server.connect.greeting import ConnectionAttempt, await_greeting
 from proxy.server.connect.opening import open_session, without_sandbox
 from proxy.server.connection_stage import READY
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
@@ -253,19 +253,19 @@ class Logins:
         kept.reserved = True
         return kept
 
-    async def be_greeted(self, server: Server) -> ConnectionAttempt | None:
+    async def await_greeting(self, server: Server) -> ConnectionAttempt | None:
         """A new connection for a client whose user is not known yet; None where all are taken.
 
         Raises:
             ServerUnreachableError, ServerRefusedError: as
-            `proxy.server.connect.greeting.be_greeted`.
+            `proxy.server.connect.greeting.await_greeting`.
         """
         slot = self._slots.try_take(server)
         if slot is None:
             return None
         self._leave_room(server)
         try:
-            attempt = await be_greeted(server, self._config)
+            attempt = await await_greeting(server, self._config)
         except BaseException:
             slot.free()
             raise

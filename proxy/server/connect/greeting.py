@@ -89,7 +89,7 @@ class ConnectionAttempt:
         self.channel.close()
 
 
-async def be_greeted(server: Server, config: Config) -> ConnectionAttempt:
+async def await_greeting(server: Server, config: Config) -> ConnectionAttempt:
     """Connect, and wait for the server's greeting.
 
     Raises:
@@ -98,19 +98,19 @@ async def be_greeted(server: Server, config: Config) -> ConnectionAttempt:
     """
     try:
         async with asyncio.timeout(config.connect_timeout):
-            return await be_greeted_on(await connect(server), server)
+            return await await_greeting_on(await connect(server), server)
     except (OSError, TimeoutError, ChannelClosedError, ProtocolError) as error:
         raise ServerUnreachableError(str(error) or type(error).__name__) from error
 
 
-async def greet(server: Server, config: Config) -> HandshakeV10:
+async def read_greeting(server: Server, config: Config) -> HandshakeV10:
     """Read a server's greeting, with its version and capabilities, and close.
 
     Raises:
         ServerUnreachableError: no connection, or no greeting.
     """
     try:
-        greeted = await be_greeted(server, config)
+        greeted = await await_greeting(server, config)
     except ServerRefusedError as error:
         raise ServerUnreachableError(str(error)) from error
     greeted.leave()
@@ -146,7 +146,7 @@ def login_channel(transport: asyncio.Transport, *, secure: bool) -> PacketChanne
     return channel
 
 
-async def be_greeted_on(channel: PacketChannel, server: Server) -> ConnectionAttempt:
+async def await_greeting_on(channel: PacketChannel, server: Server) -> ConnectionAttempt:
     """Wait for the server's greeting; without one the connection is closed.
 
     Raises:

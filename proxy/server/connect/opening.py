@@ -17,7 +17,7 @@ from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.compressed import compress
 from proxy.server import attributes
-from proxy.server.connect.greeting import ALWAYS, be_greeted, login_channel
+from proxy.server.connect.greeting import ALWAYS, await_greeting, login_channel
 from proxy.server.connect.setup import set_up
 from proxy.server.connection import ServerConnection
 from proxy.server.connection_stage import LOGGED_IN, SANDBOX
@@ -100,11 +100,11 @@ async def open_session(
     try:
         async with asyncio.timeout(config.connect_timeout):
             if attempt is None:
-                attempt = await be_greeted(server, config)
+                attempt = await await_greeting(server, config)
             try:
                 return await _open(attempt, login, config, materials, settings)
             except PacketLimitLoweredError:
-                attempt = await be_greeted(server, config)
+                attempt = await await_greeting(server, config)
                 return await _open(attempt, login, config, materials, settings)
     except TimeoutError as error:
         raise ServerUnreachableError(
