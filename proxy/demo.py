@@ -145,12 +145,11 @@ async def _proxy(
     cluster: Cluster, setting: Setting, name: str, log: Path
 ) -> AsyncIterator[RunningProxy]:
     replicas = [option for server in cluster.replicas for option in ("--replica", server.address)]
-    command = [sys.executable, "-m", "tidegate", "run", "--listen", "127.0.0.1:0"]
-    command += ["--primary", cluster.primary.address, *replicas]
-    command += ["--consistency", setting.level, "--wait-budget", setting.budget]
-    command += ["--proxy-name", name, "--routing-log", str(log)]
     process = await asyncio.create_subprocess_exec(
-        *command,
+        *(sys.executable, "-m", "tidegate", "run", "--listen", "127.0.0.1:0"),
+        *("--primary", cluster.primary.address, *replicas),
+        *("--consistency", setting.level, "--wait-budget", setting.budget),
+        *("--proxy-name", name, "--routing-log", str(log)),
         stderr=asyncio.subprocess.PIPE,
     )
     said: list[str] = []
