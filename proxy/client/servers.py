@@ -167,8 +167,11 @@ class Servers:
         identity = opened.identity
         self._client.server_allows(identity.max_allowed_packet)
         state.connected(
-            *(identity.sql_mode, identity.autocommit, identity.character_set),
-            *(identity.isolation, identity.defaults),
+            identity.sql_mode,
+            identity.autocommit,
+            identity.character_set,
+            identity.isolation,
+            identity.defaults,
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             state.pins.take(PinReason.VARIABLE, "init_connect")
