@@ -5,6 +5,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -39,15 +40,28 @@ CANNOT_SERVE: Final = 1
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Who is told of a worker's start, and what stops it.
+
+    Attributes:
+        ready: called with the port when clients can connect.
+        started: called once with a function that stops the worker from any thread.
+        signals: the signals that stop it.
+    """
+
+    ready: Callable[[int], None]
+    started: Callable[[Callable[[], None]], None] | None = None
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+
+
 def run_worker(
     serve: Serve,
     config: Config,
     materials: Materials,
     metrics: Metrics,
     worker: int,
-    ready: Callable[[int], None],
-    started: Callable[[Callable[[], None]], None] | None = None,
-    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+    lifecycle: Lifecycle,
 ) -> int:
     """Serve in this process until a signal or a call says stop; return the exit status.
 
@@ -59,10 +73,7 @@ def run_worker(
         materials: keys and certificates.
         metrics: the worker's counts.
         worker: the number of this worker, from 0.
-        ready: called with the port when clients can connect.
-        started: called once with a function that stops the worker from any thread.
-        signals: the signals that stop it.
-
+        lifecycle: who is told of its start, and what stops it.
     """
     routing_log = None
     upkeep = None
@@ -93,7 +104,7 @@ def run_worker(
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         serving = asyncio.ensure_future(
-            serve(config, materials, metrics, routing_log, worker, stop, ready)
+            serve(config, materials, metrics, routing_log, worker, stop, lifecycle.ready)
         )
 
         def on_signal() -> None:
@@ -101,10 +112,10 @@ def run_worker(
                 serving.cancel()
             stop.set()
 
-        for number in signals:
+        for number in lifecycle.signals:
             loop.add_signal_handler(number, on_signal)
-        if started is not None:
-            started(lambda: _call_threadsafe(loop, stop.set))
+        if lifecycle.started is not None:
+            lifecycle.started(lambda: _call_threadsafe(loop, stop.set))
         await serving
 
     try:
@@ -164,9 +175,9 @@ def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connec
     except ConfigError as error:  # a file has changed since the first process read it
         _log.error("%s", error)
         raise SystemExit(CANNOT_SERVE) from error
-    raise SystemExit(
-        run_worker(serve, config, materials, metrics, worker, report, started, (signal.SIGTERM,))
-    )
+    # SIGINT, which a terminal sends to all processes, is the supervisor's.
+    lifecycle = Lifecycle(report, started, (signal.SIGTERM,))
+    raise SystemExit(run_worker(serve, config, materials, metrics, worker, lifecycle))
 
 
 def _call_threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
