@@ -130,7 +130,9 @@ class Acceptor:
             _log.error(
                 "no client can be accepted at %s: %s; trying again every %g s (open files: ulimit"
                 " -n)",
-                *(self._address, error.strerror, _REST_S),
+                self._address,
+                error.strerror,
+                _REST_S,
             )
         loop = asyncio.get_running_loop()
         loop.remove_reader(listening)

@@ -146,7 +146,12 @@ def _make_stale(read: Record, before: Sequence[Record]) -> None:
 async def _audit(log: Path) -> Verdict:
     """Run the audit in a process of its own, since a process can have only one Spark session."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tidegate", "audit", "--log", str(log)),
+        sys.executable,
+        "-m",
+        "tidegate",
+        "audit",
+        "--log",
+        str(log),
         env={"JAVA_TOOL_OPTIONS": _JAVA_OPTIONS, **os.environ},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -241,5 +241,6 @@ class BinlogLag:
             stream.told = cause
             _log.warning(
                 "the binary log of server %s does not tell the lag of its transactions: %s",
-                *(server.name, text),
+                server.name,
+                text,
             )

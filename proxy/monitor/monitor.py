@@ -160,7 +160,9 @@ class Monitor:
             _log.error(
                 "server %s is not watched, since it does not let the monitor look: %s; mend the"
                 " account %s there, or what ends its statements",
-                *(server.name, cause, self._login.username),
+                server.name,
+                cause,
+                self._login.username,
             )
 
     async def _ask_again(self, server: Server) -> None:
@@ -308,7 +310,9 @@ class Monitor:
                 _log.error(
                     "whether server %s replicates cannot be seen, so it is never followed as the"
                     " primary: %s; GRANT REPLICATION CLIENT ON *.* TO %s",
-                    *(server.name, error, self._login.username),
+                    server.name,
+                    error,
+                    self._login.username,
                 )
             return None
         self._veiled.discard(server)

@@ -62,7 +62,9 @@ class PrimaryElection:
         if server is not None and server is not self._shared.topology.primary:
             _log.warning(
                 "server %s is the primary since term %d, as the state file says; %s is configured",
-                *(server.name, self._term.number, self._shared.topology.primary.name),
+                server.name,
+                self._term.number,
+                self._shared.topology.primary.name,
             )
             self._shared.topology.promote(server)
 
@@ -124,7 +126,8 @@ class PrimaryElection:
             _log.warning(
                 "state file: the primary since term %d is %s, which is not configured; it is passed"
                 " over. Each cluster needs a state-dir of its own",
-                *(self._term.number, self._term.address),
+                self._term.number,
+                self._term.address,
             )
 
     def _known(self, term: PrimaryTerm) -> Server | None:
@@ -140,7 +143,9 @@ class PrimaryElection:
             return
         _log.warning(
             "server %s is the primary now, %s was (term %d)",
-            *(server.name, old.name, self._term.number),
+            server.name,
+            old.name,
+            self._term.number,
         )
         promote(shared, server)
         election.followed(server)
@@ -192,7 +197,8 @@ class PrimaryElection:
             _log.warning(
                 "server %s takes writes, too, and gets none here: the primary is %s; make the other"
                 " one read only",
-                *(server.name, topology.primary.name),
+                server.name,
+                topology.primary.name,
             )
         self._strays = strays
 

@@ -300,7 +300,9 @@ class KeptScopes:
         self._metrics.scopes_restored(len(file.scopes) - unknown, unknown)
         _log.info(
             "%d scopes are restored from %s as they were, %d as unknown%s",
-            *(len(file.scopes) - unknown, file.path, unknown),
+            len(file.scopes) - unknown,
+            file.path,
+            unknown,
             f", since {file.doubt}" if unknown and file.doubt else "",
         )
         file.scopes = []
@@ -342,7 +344,8 @@ class KeptScopes:
                 "in %s scopes something was written without a GTID, and no replica can be shown to"
                 " have it: their reads run on the primary. After the replicas have been rebuilt,"
                 " stop Tidegate and remove %s",
-                *("all" if keys is None else len(keys), file.path),
+                "all" if keys is None else len(keys),
+                file.path,
             )
 
     def _forget_numbers(self) -> None:

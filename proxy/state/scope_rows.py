@@ -112,7 +112,11 @@ class ScopeRows:
             own, observed, lost = held.sets
             is_unknown = bool(unknown) or marked
             kept = KeptScope(
-                *(Scope(kind), decode_text(bytes(name)), own, observed, lost),
+                Scope(kind),
+                decode_text(bytes(name)),
+                own,
+                observed,
+                lost,
                 lost_untold=bool(missing_trackers),
                 unknown=is_unknown,
                 used_at=0.0,
