@@ -146,10 +146,23 @@ async def _proxy(
 ) -> AsyncIterator[RunningProxy]:
     replicas = [option for server in cluster.replicas for option in ("--replica", server.address)]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tidegate", "run", "--listen", "127.0.0.1:0"),
-        *("--primary", cluster.primary.address, *replicas),
-        *("--consistency", setting.level, "--wait-budget", setting.budget),
-        *("--proxy-name", name, "--routing-log", str(log)),
+        sys.executable,
+        "-m",
+        "tidegate",
+        "run",
+        "--listen",
+        "127.0.0.1:0",
+        "--primary",
+        cluster.primary.address,
+        *replicas,
+        "--consistency",
+        setting.level,
+        "--wait-budget",
+        setting.budget,
+        "--proxy-name",
+        name,
+        "--routing-log",
+        str(log),
         stderr=asyncio.subprocess.PIPE,
     )
     said: list[str] = []

@@ -22,6 +22,7 @@ from proxy.shared.audits import Audits
 from proxy.shared.catalogues import Catalogues
 from proxy.shared.client_profile import ClientProfile
 from proxy.shared.deadlines import Deadlines
+from proxy.shared.executed_gtids import ExecutedGtids
 from proxy.shared.idle_release import IdleRelease
 from proxy.shared.keepalive import Keepalive
 from proxy.shared.killing.other_workers import OtherWorkers
@@ -91,7 +92,7 @@ def build(
     other_workers: OtherWorkers | None = None
     if config.workers > 1:
         other_workers = OtherWorkers(
-            *(_state_dir(config), config.workers, worker, config.connect_timeout, metrics)
+            _state_dir(config), config.workers, worker, config.connect_timeout, metrics
         )
         sharing = Sharing(ScopeMemory(_state_dir(config), config.workers, worker))
         scopes.share(sharing)
@@ -99,8 +100,9 @@ def build(
         flags = kept_flags(config.state_dir)
         scopes.remember_unlogged(lambda key: is_flagged(flags, key))
         kept_scopes = KeptScopes(
-            *(config.state_dir, scopes, topology, config.scope_limit, metrics), time.monotonic
+            config.state_dir, scopes, topology, config.scope_limit, metrics, time.monotonic
         )
+    executed_gtids = ExecutedGtids(config, materials, time.monotonic)
     pool = Pool(config, metrics, loop)
     slots = Slots(config, metrics, loop)
     return Shared(
@@ -123,8 +125,7 @@ def build(
         other_workers=other_workers,
         kill_targets=KillTargets(sessions, topology, other_workers),
         primary_epoch=PrimaryEpoch(
-            *(config, materials, topology, sessions, scopes, kept_scopes, sharing),
-            *(ledger, metrics, time.monotonic),
+            topology, sessions, executed_gtids, sharing, kept_scopes, ledger, metrics
         ),
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
         waits=Waits(),
@@ -169,7 +170,8 @@ async def drain(shared: Shared) -> None:
     if left:
         _log.warning(
             "stopping: %d sessions still ran a statement after %g s and are cut off: %s",
-            *(len(left), _DRAIN_S),
+            len(left),
+            _DRAIN_S,
             ", ".join(session.peer for session in left[:_DRAIN_NAMES])
             + (", …" if len(left) > _DRAIN_NAMES else ""),
         )

@@ -6,8 +6,9 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Final, NamedTuple
+from typing import Final
 
 import uvloop
 
@@ -40,16 +41,19 @@ CANNOT_SERVE: Final = 1
 _log = logging.getLogger(__name__)
 
 
-class StopSources(NamedTuple):
-    """What stops a worker.
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Who is told of a worker's start, and what stops it.
 
     Attributes:
-        signals: the first stops it gracefully, a second one at once.
-        started: called once with a function that stops it from any thread.
+        ready: called with the port when clients can connect.
+        started: called once with a function that stops the worker from any thread.
+        signals: the signals that stop it.
     """
 
-    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    ready: Callable[[int], None]
     started: Callable[[Callable[[], None]], None] | None = None
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
 
 
 def run_worker(
@@ -58,10 +62,11 @@ def run_worker(
     materials: Materials,
     metrics: Metrics,
     worker: int,
-    ready: Callable[[int], None],
-    sources: StopSources = StopSources(),  # noqa: B008 immutable
+    lifecycle: Lifecycle,
 ) -> int:
-    """Serve in this process until something says stop; return the exit status.
+    """Serve in this process until a signal or a call says stop; return the exit status.
+
+    The first signal stops it gracefully, a second one at once.
 
     Args:
         serve: the proxy itself.
@@ -69,16 +74,15 @@ def run_worker(
         materials: keys and certificates.
         metrics: the worker's counts.
         worker: the number of this worker, from 0.
-        ready: called with the port when clients can connect.
-        sources: what may say stop.
+        lifecycle: who is told of its start, and what stops it.
     """
 
     async def main(routing_log: RoutingLog | None) -> None:
         stop = asyncio.Event()
         serving = asyncio.ensure_future(
-            serve(config, materials, metrics, routing_log, worker, stop, ready)
+            serve(config, materials, metrics, routing_log, worker, stop, lifecycle.ready)
         )
-        _stop_on(sources, stop, serving)
+        _stop_on(lifecycle, stop, serving)
         await serving
 
     try:
@@ -139,7 +143,7 @@ def _routing_log(config: Config, metrics: Metrics, worker: int) -> Iterator[Rout
         routing_log.stop()
 
 
-def _stop_on(sources: StopSources, stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
+def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
     """Let what may say stop end the worker that is `serving`."""
     loop = asyncio.get_running_loop()
 
@@ -148,10 +152,10 @@ def _stop_on(sources: StopSources, stop: asyncio.Event, serving: asyncio.Task[No
             serving.cancel()
         stop.set()
 
-    for number in sources.signals:
+    for number in lifecycle.signals:
         loop.add_signal_handler(number, on_signal)
-    if sources.started is not None:
-        sources.started(lambda: _call_threadsafe(loop, stop.set))
+    if lifecycle.started is not None:
+        lifecycle.started(lambda: _call_threadsafe(loop, stop.set))
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
@@ -163,11 +167,9 @@ def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connec
     except ConfigError as error:  # a file has changed since the first process read it
         _log.error("%s", error)
         raise SystemExit(CANNOT_SERVE) from error
-    sources = StopSources((signal.SIGTERM,), supervisor.listen)
-    metrics = supervisor.metrics
-    raise SystemExit(
-        run_worker(serve, config, materials, metrics, worker, supervisor.report, sources)
-    )
+    # SIGINT, which a terminal sends to all processes, is the supervisor's.
+    lifecycle = Lifecycle(supervisor.report, supervisor.listen, (signal.SIGTERM,))
+    raise SystemExit(run_worker(serve, config, materials, supervisor.metrics, worker, lifecycle))
 
 
 class _Supervisor:

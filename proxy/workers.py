@@ -29,7 +29,7 @@ from proxy.state.state_file import StateFile
 from proxy.supervisor import NOT_SERVING, Supervisor
 from proxy.tls.materials import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION
-from proxy.worker import CANNOT_SERVE, Serve, run_worker
+from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, run_worker
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
         return metrics.trouble if listening.is_set() else NOT_SERVING
 
     with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble):
-        return run_worker(serve, config, materials, metrics, 0, ready)
+        return run_worker(serve, config, materials, metrics, 0, Lifecycle(ready))
 
 
 def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:

@@ -165,8 +165,11 @@ class Servers:
         self._use_primary(connection, owner)
         self._client.server_allows(identity.max_allowed_packet)
         state.connected(
-            *(identity.sql_mode, identity.autocommit, identity.character_set),
-            *(identity.isolation, identity.defaults),
+            identity.sql_mode,
+            identity.autocommit,
+            identity.character_set,
+            identity.isolation,
+            identity.defaults,
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             state.pins.take(PinReason.VARIABLE, "init_connect")

@@ -16,9 +16,10 @@ the client's answer on, or holds them back as long as they may not count. `Disco
 where a server or the client is gone. Each returns the machine's next step, if there is one, and the
 session takes it.
 
-The parts are given what they need; none of them holds the session. What they share of the command
-that is being served is its `CurrentCommand`. COM_CHANGE_USER has a part of its own, made for the
-one command (`proxy.client.login.change_user`).
+The parts are given what they have in common, the `SessionContext`, and the other parts that they
+work with; none of them holds the session. What they share of the command that is being served is
+its `CurrentCommand`. COM_CHANGE_USER has a part of its own, made for the one command
+(`proxy.client.login.change_user`).
 
 Most statements do not come here at all: `proxy.client.fast_path` sends plain statements, and takes
 their answers, as long as the session is plain (`Session.plain`). Whatever comes here may change
@@ -29,11 +30,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Capability
-from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
-from protocol.response_stream import SIMPLE
 from proxy.client.answer import (
     DONE,
     HOLDING,
@@ -42,17 +40,12 @@ from proxy.client.answers.disconnects import Disconnects
 from proxy.client.answers.proxy_query_answers import ProxyQueryAnswers
 from proxy.client.answers.read_events import ReadEvents
 from proxy.client.answers.server_answers import ServerAnswers
-from proxy.client.current_command import CurrentCommand
 from proxy.client.effects.command_effects import CommandEffects
 from proxy.client.effects.missing_trackers import MissingTrackers
 from proxy.client.fast_path.answer import FastAnswers
 from proxy.client.fast_path.request import FastRequests
 from proxy.client.login.change_user import UserChange
-from proxy.client.long_command import LongCommand
-from proxy.client.prepared import PreparedStatements
-from proxy.client.primary_settings import PrimarySettings
 from proxy.client.read_timers import ReadTimers
-from proxy.client.replica_snapshots import ReplicaSnapshots
 from proxy.client.replies.own_answers import OwnAnswers
 from proxy.client.requests.commands import parse_command, parse_long_command
 from proxy.client.requests.commands.action import (
@@ -76,9 +69,9 @@ from proxy.client.requests.commands.query import kill as kill_command
 from proxy.client.requests.dispatch import Dispatch
 from proxy.client.requests.own_statements import OwnStatements
 from proxy.client.servers import Servers
+from proxy.client.session_context import SessionContext
 from proxy.client.sharing.connection_lease import ConnectionLease
 from proxy.client.statements.diagnostics import PING
-from proxy.client.views import Views
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
 from proxy.server.exchange import IMITATE_ROW_COUNT, Purpose
@@ -89,7 +82,6 @@ from routing.consistency.decision import (
 )
 from routing.policy import on_primary
 from routing.request.command import Command
-from routing.request.read import Read
 from routing.request.stage import ASKING
 from routing.request.step import Ask, Delay, End, Join, Known, Open, Refuse, Send, Step
 from routing.sql.diagnostics import ROW_COUNT
@@ -135,7 +127,6 @@ class ClientSession:
             state: what routing knows of it.
             rules: where its rules come from.
         """
-        attributes = bool(client.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self._shared = shared
         self._now = shared.now
         self._topology = shared.topology
@@ -143,65 +134,39 @@ class ClientSession:
         self._session_id = session_id
         self._connection_id = connection_id
         self._state = state
-        self._rules = rules
         self._servers = servers = Servers(shared, client, login, state, self)
-        self._prepared = prepared = PreparedStatements()
-        self._settings = settings = PrimarySettings(state, servers)
-        self._views = views = Views(shared.catalogues, state, shared.now)
-        self._command_effects = command_effects = CommandEffects(
-            *(shared, state, rules, servers, settings, prepared, attributes)
-        )
-        missing_trackers = MissingTrackers(
-            state, servers, settings, command_effects, shared.metrics
-        )
-        snapshots = ReplicaSnapshots(state, servers, shared.metrics)
-        lease: ConnectionLease | None = None
-        if shared.config.connection_sharing == "on":
-            lease = ConnectionLease(*(shared, state, servers, prepared, settings, connection_id))
-        self._lease = lease
-        self._context = CommandContext(
-            *(state, rules, servers, prepared, views, shared.classifier),
-            *(shared.config, shared.kill_targets, attributes),
-        )
-        self._account = account = shared.ledger.open(session_id, state)
-        self._long = long = LongCommand(client)
         self._read_timers = read_timers = ReadTimers(
             shared.waits, shared.deadlines, shared.call_later, self._silent
         )
-        read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
-        self._read = read
-        self._current = current = CurrentCommand(Command(Code.COM_SLEEP, SIMPLE, state.rules))
-        self._events = events = ReadEvents(shared, current, read, read_timers, servers, state)
-        self._own_answers = own_answers = OwnAnswers(
-            current, read, client, servers, state, long, account, shared.metrics
+        self._session_context = context = SessionContext(
+            shared, session_id, client, state, rules, servers, read_timers
         )
-        self._own = OwnStatements(
-            shared, self._context, command_effects, own_answers, session_id, connection_id
-        )
-        self._taker = taker = FastAnswers(
-            *(shared, current, read, read_timers, state, servers, account, client)
-        )
+        self._current = current = context.current
+        self._read = context.read
+        self._long = context.long
+        # The parts; each is given those that it works with.
+        self._command_effects = command_effects = CommandEffects(context)
+        missing_trackers = MissingTrackers(context, command_effects)
+        lease: ConnectionLease | None = None
+        if shared.config.connection_sharing == "on":
+            lease = ConnectionLease(context, connection_id)
+        self._lease = lease
+        self._command_context = CommandContext(context)
+        self._events = events = ReadEvents(context)
+        self._own_answers = own_answers = OwnAnswers(context)
+        self._own = OwnStatements(context, command_effects, own_answers, connection_id)
+        self._taker = taker = FastAnswers(context)
         if lease is None:
-            client.fast = FastRequests(
-                *(shared, current, read.cached_decision, read_timers, state, servers, settings),
-                *(views, missing_trackers, taker, attributes),
-            )
-        self._dispatch = dispatch = Dispatch(
-            *(shared, current, read, read_timers, state, servers, prepared),
-            *(settings, views, missing_trackers, snapshots, lease),
-            *(long, own_answers, taker, attributes),
-        )
+            client.fast = FastRequests(context, missing_trackers, taker)
+        self._dispatch = dispatch = Dispatch(context, missing_trackers, lease, own_answers, taker)
         self._answers = answers = ServerAnswers(
-            *(shared, current, read, events, state, client, servers, command_effects),
-            *(missing_trackers, lease, dispatch, long, account),
+            context, events, command_effects, missing_trackers, lease, dispatch
         )
         self._query_answers = ProxyQueryAnswers(
-            *(shared, session_id, current, read, events, state, servers, command_effects),
-            *(settings, views, snapshots, lease, dispatch, own_answers, answers),
+            context, events, command_effects, lease, dispatch, own_answers, answers
         )
         self._disconnects = Disconnects(
-            *(shared, session_id, current, read, events, state, client, servers, command_effects),
-            *(lease, dispatch, long, own_answers, account),
+            context, events, command_effects, lease, dispatch, own_answers
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
@@ -361,7 +326,7 @@ class ClientSession:
         if self._closed or self._client.closed:
             return
         if full is None:
-            self._take(kill_command(self._context, order.command.packet, thread_id))
+            self._take(kill_command(self._command_context, order.command.packet, thread_id))
         else:
             self._own_answers.refuse(ServerErrorCode.ER_CON_COUNT_ERROR, full.message)
 
@@ -383,10 +348,7 @@ class ClientSession:
 
     async def _change_user(self) -> None:
         """Let another user log in; failing ends the session."""
-        change = UserChange(
-            *(self._shared, self._current, self._client, self._servers, self._state, self._rules),
-            *(self._command_effects, self._settings, self._prepared, self._lease, self._account),
-        )
+        change = UserChange(self._session_context, self._command_effects, self._lease)
         changed = await change.run()
         if changed:
             self._task = None
@@ -405,7 +367,7 @@ class ClientSession:
         """Serve a whole command, header and payload."""
         if self._lease is not None and self._lease.holds(lambda: self.serve(packet)):
             return
-        self._take(parse_command(self._context, packet))
+        self._take(parse_command(self._command_context, packet))
 
     def _take(self, asked: Command | Action) -> None:
         state = self._state
@@ -427,7 +389,7 @@ class ClientSession:
     def _serve_long(self, prefix: bytes) -> None:
         if self._lease is not None and self._lease.holds(lambda: self._serve_long(prefix)):
             return
-        self._take(parse_long_command(self._context, prefix))
+        self._take(parse_long_command(self._command_context, prefix))
 
     def stream(self, data: bytes, done: bool) -> None:
         """Pass on a part of a long command or of a local file."""

@@ -19,38 +19,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
-from proxy.channel import ChannelClosedError
-from proxy.server.connect.opening import open_connection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.query import identify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from protocol.gtid import GtidSet
-    from proxy.config import Config
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.server.login import Login
+    from proxy.shared.executed_gtids import ExecutedGtids
     from proxy.shared.sessions import Sessions
     from proxy.state.kept_scopes import KeptScopes
-    from proxy.tls.materials import Materials
-    from routing.consistency.scope import Scopes
     from routing.consistency.sharing import Sharing
     from routing.servers.topology import Held, Server, Topology
 
 _log = logging.getLogger(__name__)
-
-_REPLICA_S: Final = 1.0
-"""How long a replica may take to say what it has; after that the set it is known to have is
-used."""
 
 
 class PrimaryEpoch:
@@ -58,28 +43,22 @@ class PrimaryEpoch:
 
     def __init__(
         self,
-        config: Config,
-        materials: Materials,
         topology: Topology,
         sessions: Sessions,
-        scopes: Scopes,
-        kept_scopes: KeptScopes | None,
+        executed_gtids: ExecutedGtids,
         sharing: Sharing | None,
+        kept_scopes: KeptScopes | None,
         ledger: Ledger,
         metrics: Metrics,
-        now: Callable[[], float],
     ) -> None:
-        """Those of what `proxy.shared.shared` tells of; `now` is monotonic, s."""
-        self._config = config
-        self._materials = materials
+        """Those of what `proxy.shared.shared` tells of; `executed_gtids` asks the servers."""
         self._topology = topology
         self._sessions = sessions
-        self._scopes = scopes
-        self._kept_scopes = kept_scopes
+        self._executed_gtids = executed_gtids
         self._sharing = sharing
+        self._kept_scopes = kept_scopes
         self._ledger = ledger
         self._metrics = metrics
-        self._now = now
         self._begun: int | None = None  # the term in which all was compared
         self._comparing = asyncio.Lock()
         self._diverged: set[Server] = set()  # as the log says
@@ -115,21 +94,18 @@ class PrimaryEpoch:
         topology = self._topology
         term = topology.term
         self._sessions.leave_primary()  # their answers are of an earlier term
-        replicas = [replica for replica in topology.replicas if self._now() >= replica.down_until]
-        applying = await asyncio.gather(*(self._ask(replica, login) for replica in replicas))
-        about_to_have = dict(zip(replicas, applying, strict=True))
+        about_to_have = await self._executed_gtids.of_replicas(topology, login)
         held = [
             one._replace(gtids=one.gtids | about_to_have.get(one.replica, EMPTY))
             for one in topology.held_by_replicas()
         ]
-        scopes = self._scopes.states()
-        scopes += [session.state.own_scope for session in self._sessions]
+        scopes = self._sessions.scopes()
         asked = [(scope, scope.everything, scope.doubted) for scope in scopes]
         sharing = self._sharing
         entered = [] if sharing is None else sharing.required()
         must_have = [required for _, required, _ in asked] + [required for _, required in entered]
         if any(one.gtids for one in held) or any(must_have):
-            identity = await self._identify(connection)
+            identity = await self._executed_gtids.of_primary(connection)
             if topology.term != term:
                 return
             has = identity.executed | identity.owned
@@ -150,36 +126,6 @@ class PrimaryEpoch:
             sharing.began(topology.primary)
         topology.observations.clear()  # what is lost is in none of those that follow
         self._begun = term
-
-    async def _identify(self, connection: ServerConnection) -> Identity:
-        """Ask the primary what it has."""
-        limit = self._config.connect_timeout
-        try:
-            async with asyncio.timeout(limit):
-                return await identify(connection)
-        except TimeoutError as error:
-            raise ServerUnreachableError(
-                f"no answer within {limit:g} s (connect-timeout)"
-            ) from error
-        except (ChannelClosedError, ProtocolError) as error:
-            raise ServerUnreachableError(str(error) or type(error).__name__) from error
-
-    async def _ask(self, replica: Server, login: Login) -> GtidSet:
-        """Learn what a replica has, with what it is about to have."""
-        try:
-            async with asyncio.timeout(_REPLICA_S):
-                connection = await open_connection(
-                    replica, replace(login, database=None), self._config, self._materials, "OFF"
-                )
-        except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
-            _log.info(
-                "replica %s is compared by what it is known to have: %s",
-                replica.name,
-                error or "no answer in time",
-            )
-            return EMPTY
-        connection.channel.close()
-        return connection.identity.executed | connection.identity.owned
 
     def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""

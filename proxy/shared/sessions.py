@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from protocol.response import ErrPacket
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
-    from routing.consistency.scope import Scopes
+    from routing.consistency.scope import Scopes, ScopeState
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -137,6 +137,10 @@ class Sessions:
     def known_by(self, connection_id: int) -> Member | None:
         """The session that a client knows by this connection id, or None."""
         return self._told.get(connection_id)
+
+    def scopes(self) -> list[ScopeState]:
+        """The scopes wider than a connection that are alive, and the sessions' own."""
+        return [*self._scopes.states(), *(session.state.own_scope for session in self)]
 
     def leave_primary(self) -> None:
         """End the sessions whose primary has changed, or was restarted."""

@@ -83,7 +83,7 @@ class Lane:
     def _look(self, client: Client) -> None:
         """See that a session which thinks that it is plain is."""
         session = self.sessions[client]
-        state, settings = session.state, session._settings
+        state, settings = session.state, session._session_context.settings
         outcome = session._current.outcome
         if outcome.proof is Proof.WAITED and session._read.decision is not outcome.decision:
             self.waited_fast += 1  # the machine has never heard of it

@@ -1,6 +1,7 @@
 """What packets of a client's are understood as, without a server."""
 
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -53,17 +54,16 @@ pytestmark = pytest.mark.plain
 @pytest.fixture
 def context() -> CommandContext:
     rules = SessionRules(CONFIG, CONFIG.listen, "app", {})
-    return CommandContext(
+    shared = SimpleNamespace(classifier=Classifier(), config=CONFIG, kill_targets=None)
+    session: Any = SimpleNamespace(
+        shared=shared,
         state=Session(rules.initial(""), 0, user="app"),
-        rules=rules,
-        servers=cast("Any", Plain()),
+        servers=Plain(),
         prepared=PreparedStatements(),
-        views=cast("Any", Plain()),
-        classifier=Classifier(),
-        config=CONFIG,
-        kill_targets=cast("Any", None),
+        views=Plain(),
         query_attributes=False,
     )
+    return CommandContext(session)
 
 
 def query(context: CommandContext, sql: bytes) -> Command | Action:

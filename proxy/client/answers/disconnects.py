@@ -18,20 +18,13 @@ from routing.request.step import End
 
 if TYPE_CHECKING:
     from proxy.client.answers.read_events import ReadEvents
-    from proxy.client.connection import ClientConnection
-    from proxy.client.current_command import CurrentCommand
     from proxy.client.effects.command_effects import CommandEffects
-    from proxy.client.long_command import LongCommand
     from proxy.client.replies.own_answers import OwnAnswers
     from proxy.client.requests.dispatch import Dispatch
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.client.sharing.connection_lease import ConnectionLease
-    from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
-    from routing.request.read import Read
     from routing.request.step import Step
-    from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -41,54 +34,30 @@ class Disconnects:
 
     def __init__(
         self,
-        shared: Shared,
-        session_id: int,
-        current: CurrentCommand,
-        read: Read,
+        session: SessionContext,
         events: ReadEvents,
-        state: Session,
-        client: ClientConnection,
-        servers: Servers,
         command_effects: CommandEffects,
         lease: ConnectionLease | None,
         dispatch: Dispatch,
-        long: LongCommand,
         own_answers: OwnAnswers,
-        account: Account,
     ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            session_id: names it in the log.
-            current: the command that it serves.
-            read: the machine of its reads.
-            events: tells that machine what happens.
-            state: what routing knows of it.
-            client: the connection to its client.
-            servers: its connections.
-            command_effects: takes over what a command changed.
-            lease: it borrows its connections; None if they are its own.
-            dispatch: writes its commands.
-            long: the command that comes in parts.
-            own_answers: what its client is told.
-            account: its records go there.
-        """
+        """`lease` is None if the session's connections are its own."""
+        shared = session.shared
         self._now = shared.now
         self._metrics = shared.metrics
-        self._session_id = session_id
-        self._current = current
-        self._read = read
+        self._session_id = session.session_id
+        self._current = session.current
+        self._read = session.read
         self._events = events
-        self._state = state
-        self._client = client
-        self._servers = servers
+        self._state = session.state
+        self._client = session.client
+        self._servers = session.servers
         self._command_effects = command_effects
         self._lease = lease
         self._dispatch = dispatch
-        self._long = long
+        self._long = session.long
         self._own_answers = own_answers
-        self._account = account
+        self._account = session.account
 
     def replica(self, replica: ServerConnection, cause: str) -> Step | None:
         """The replica that was to answer is gone: the read's next step, if it can go elsewhere."""

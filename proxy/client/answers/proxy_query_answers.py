@@ -24,20 +24,13 @@ from routing.session.prepared import PreparedHandle
 if TYPE_CHECKING:
     from proxy.client.answers.read_events import ReadEvents
     from proxy.client.answers.server_answers import ServerAnswers
-    from proxy.client.current_command import CurrentCommand
     from proxy.client.effects.command_effects import CommandEffects
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.replica_snapshots import ReplicaSnapshots
     from proxy.client.replies.own_answers import OwnAnswers
     from proxy.client.requests.dispatch import Dispatch
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.client.sharing.connection_lease import ConnectionLease
-    from proxy.client.views import Views
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
-    from routing.request.read import Read
     from routing.request.step import Step
-    from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -49,53 +42,28 @@ class ProxyQueryAnswers:
 
     def __init__(
         self,
-        shared: Shared,
-        session_id: int,
-        current: CurrentCommand,
-        read: Read,
+        session: SessionContext,
         events: ReadEvents,
-        state: Session,
-        servers: Servers,
         command_effects: CommandEffects,
-        settings: PrimarySettings,
-        views: Views,
-        snapshots: ReplicaSnapshots,
         lease: ConnectionLease | None,
         dispatch: Dispatch,
         own_answers: OwnAnswers,
         answers: ServerAnswers,
     ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            session_id: names it in the log.
-            current: the command that it serves.
-            read: the machine of its reads.
-            events: tells that machine what happens.
-            state: what routing knows of it.
-            servers: its connections.
-            command_effects: takes over what a command changed.
-            settings: what the primary was told for consistency's sake.
-            views: what it knows of views.
-            snapshots: those of its transactions on replicas, and of the primary.
-            lease: it borrows its connections; None if they are its own.
-            dispatch: writes its commands.
-            own_answers: the proxy's own answers to its client.
-            answers: those to its client's commands.
-        """
+        """`lease` is None if the session's connections are its own."""
+        shared = session.shared
         self._probes = shared.probes
         self._now = shared.now
-        self._session_id = session_id
-        self._current = current
-        self._read = read
+        self._session_id = session.session_id
+        self._current = session.current
+        self._read = session.read
         self._events = events
-        self._state = state
-        self._servers = servers
+        self._state = session.state
+        self._servers = session.servers
         self._command_effects = command_effects
-        self._settings = settings
-        self._views = views
-        self._snapshots = snapshots
+        self._settings = session.settings
+        self._views = session.views
+        self._snapshots = session.snapshots
         self._lease = lease
         self._dispatch = dispatch
         self._own_answers = own_answers
@@ -280,5 +248,8 @@ class ProxyQueryAnswers:
             pause = state.rejections.add(replica.server, cause, state.told, self._now())
         _log.info(
             "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
-            *(replica.server.name, pause, self._session_id, cause),
+            replica.server.name,
+            pause,
+            self._session_id,
+            cause,
         )

@@ -23,16 +23,11 @@ from routing.request.step import Pass, Send
 if TYPE_CHECKING:
     from typing import Literal
 
-    from proxy.client.current_command import CurrentCommand
-    from proxy.client.read_timers import ReadTimers
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.server.connection import ServerConnection
     from proxy.server.gtid_question import Answer as ProbeAnswer
-    from proxy.shared.shared import Shared
-    from routing.request.read import Read
     from routing.request.step import Note, Step
     from routing.servers.waits import Follower
-    from routing.session.session import Session
 
     Joined = Literal["shared", "timeout"]
 
@@ -42,33 +37,16 @@ _log = logging.getLogger(__name__)
 class ReadEvents:
     """Tells the machine what happens to one session's reads."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        current: CurrentCommand,
-        read: Read,
-        read_timers: ReadTimers,
-        servers: Servers,
-        state: Session,
-    ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            current: the command that it serves.
-            read: the machine.
-            read_timers: what the read waits for besides its answer.
-            servers: the session's connections.
-            state: what routing knows of it.
-        """
+    def __init__(self, session: SessionContext) -> None:
+        shared = session.shared
         self._shared = shared
         self._now = shared.now
         self._metrics = shared.metrics
-        self._current = current
-        self._read = read
-        self._read_timers = read_timers
-        self._servers = servers
-        self._state = state
+        self._current = session.current
+        self._read = session.read
+        self._read_timers = session.read_timers
+        self._servers = session.servers
+        self._state = session.state
 
     def count(self, note: Note) -> None:
         """Count and log what an event brought."""
@@ -148,8 +126,12 @@ class ReadEvents:
             replica, waited_us, self._metrics, confirm=confirm, order=read.asks_order
         )
         step = read.wait_answered(
-            *(result, confirmation.still, confirmation.ordered, replica.epoch),
-            *(waited_us / 1e6, self._now()),
+            result,
+            confirmation.still,
+            confirmation.ordered,
+            replica.epoch,
+            waited_us / 1e6,
+            self._now(),
         )
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
             outcome.reason = Reason.WAIT_TIMEOUT

@@ -25,20 +25,13 @@ from routing.session.diagnostics_area import TELLING_CONDITIONS
 if TYPE_CHECKING:
     from proxy.client.answer import Meaning
     from proxy.client.answers.read_events import ReadEvents
-    from proxy.client.connection import ClientConnection
-    from proxy.client.current_command import CurrentCommand
     from proxy.client.effects.command_effects import CommandEffects
     from proxy.client.effects.missing_trackers import MissingTrackers
-    from proxy.client.long_command import LongCommand
     from proxy.client.requests.dispatch import Dispatch
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.client.sharing.connection_lease import ConnectionLease
-    from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
-    from routing.request.read import Read
     from routing.request.step import Step
-    from routing.session.session import Session
 
 _DRAIN_LIMIT: Final = 1 << 20
 """Bytes of an answer that does not count which are read before the connection is given up."""
@@ -49,51 +42,29 @@ class ServerAnswers:
 
     def __init__(
         self,
-        shared: Shared,
-        current: CurrentCommand,
-        read: Read,
+        session: SessionContext,
         events: ReadEvents,
-        state: Session,
-        client: ClientConnection,
-        servers: Servers,
         command_effects: CommandEffects,
         missing_trackers: MissingTrackers,
         lease: ConnectionLease | None,
         dispatch: Dispatch,
-        long: LongCommand,
-        account: Account,
     ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            current: the command that it serves.
-            read: the machine of its reads.
-            events: tells that machine what happens.
-            state: what routing knows of it.
-            client: the connection to its client.
-            servers: its connections.
-            command_effects: takes over what a command changed.
-            missing_trackers: what trackers do not tell.
-            lease: it borrows its connections; None if they are its own.
-            dispatch: writes its commands.
-            long: the command that comes in parts.
-            account: its records go there.
-        """
+        """`lease` is None if the session's connections are its own."""
+        shared = session.shared
         self._topology = shared.topology
         self._now = shared.now
-        self._current = current
-        self._read = read
+        self._current = session.current
+        self._read = session.read
         self._events = events
-        self._state = state
-        self._client = client
-        self._servers = servers
+        self._state = session.state
+        self._client = session.client
+        self._servers = session.servers
         self._command_effects = command_effects
         self._missing_trackers = missing_trackers
         self._lease = lease
         self._dispatch = dispatch
-        self._long = long
-        self._account = account
+        self._long = session.long
+        self._account = session.account
 
     def on_answer(self, connection: ServerConnection, data: bytes, received: int) -> Step | None:
         """Pass on bytes of the answer; a replica's late answer is dropped.
@@ -238,8 +209,11 @@ class ServerAnswers:
             # A question to the primary that was sent meanwhile was too early for what the client
             # sees now.
             effects.shown(
-                *(self._current.command, self._current.outcome, self._state),
-                *(connection.server, connection.epoch),
+                self._current.command,
+                self._current.outcome,
+                self._state,
+                connection.server,
+                connection.epoch,
             )
             self._end(connection)
             self._client.write(ending)

@@ -23,56 +23,32 @@ from routing.sql.session_locks import PinReason
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.prepared import PreparedStatements
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.servers import Servers
-    from proxy.client.session_rules import SessionRules
+    from proxy.client.session_context import SessionContext
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
     from routing.consistency.adjustment import Adjustment
     from routing.consistency.rules import Rules
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
     from routing.servers.topology import Server
-    from routing.session.session import Session
     from routing.transaction.transaction import Consequences
 
 
 class CommandEffects:
     """Takes over the effects of one session's commands."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        state: Session,
-        rules: SessionRules,
-        servers: Servers,
-        settings: PrimarySettings,
-        prepared: PreparedStatements,
-        query_attributes: bool,
-    ) -> None:
-        """The parts of the session that a command may change.
-
-        Args:
-            shared: what sessions share.
-            state: what routing knows of it.
-            rules: where its rules come from.
-            servers: its connections.
-            settings: those of the primary's.
-            prepared: its prepared statements.
-            query_attributes: its statements begin with attributes.
-        """
+    def __init__(self, session: SessionContext) -> None:
+        shared = session.shared
         self._shared = shared
         self._metrics = shared.metrics
         self._now = shared.now
-        self._state = state
-        self._rules = rules
-        self._servers = servers
-        self._settings = settings
-        self._transaction = state.transaction
-        self._prepared = prepared
-        self._query_attributes = query_attributes
-        self._pins = state.pins.reasons  # as the metrics have them
+        self._state = session.state
+        self._rules = session.rules
+        self._servers = session.servers
+        self._settings = session.settings
+        self._transaction = session.state.transaction
+        self._prepared = session.prepared
+        self._query_attributes = session.query_attributes
+        self._pins = session.state.pins.reasons  # as the metrics have them
         self._new_rules = False  # there is another schema, so perhaps other rules
 
     # Trackers

@@ -34,14 +34,11 @@ from routing.sql.statement import StatementClass, StatementReason, may_read_tabl
 
 if TYPE_CHECKING:
     from proxy.client.effects.command_effects import CommandEffects
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.servers import Servers
-    from proxy.observe.metrics import Metrics
+    from proxy.client.session_context import SessionContext
     from proxy.server.connection import ServerConnection
     from proxy.server.exchange import Batch
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
-    from routing.session.session import Session
 
 _ASK: Final = ((TRACKER_PING, PING),)
 _WITHOUT_TRACKERS: Final = (StatementReason.DATA, StatementReason.LOCKING_READ)
@@ -55,20 +52,12 @@ class MissingTrackers:
         pinged: a COM_PING went out with the command.
     """
 
-    def __init__(
-        self,
-        state: Session,
-        servers: Servers,
-        settings: PrimarySettings,
-        command_effects: CommandEffects,
-        metrics: Metrics,
-    ) -> None:
-        """The parts of the session that an answer may concern."""
-        self._state = state
-        self._servers = servers
-        self._settings = settings
+    def __init__(self, session: SessionContext, command_effects: CommandEffects) -> None:
+        self._state = session.state
+        self._servers = session.servers
+        self._settings = session.settings
         self._command_effects = command_effects
-        self._metrics = metrics
+        self._metrics = session.shared.metrics
         self.pinged = False
 
     def before(self, command: Command) -> Batch:

@@ -23,19 +23,12 @@ from routing.consistency.scope import COMPACT_ABOVE
 from routing.request.stage import DONE as READ_DONE
 
 if TYPE_CHECKING:
-    from proxy.client.connection import ClientConnection
-    from proxy.client.current_command import CurrentCommand
-    from proxy.client.read_timers import ReadTimers
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.observe.histogram import Histogram
-    from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
-    from routing.request.read import Read
     from routing.servers.topology import Server
-    from routing.session.session import Session
 
 _OK: Final = Outcome.OK
 _WAITED: Final = Proof.WAITED
@@ -49,39 +42,18 @@ behind the encoding and a length of one byte."""
 class FastAnswers(Taker):
     """Those of one session."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        current: CurrentCommand,
-        read: Read,
-        read_timers: ReadTimers,
-        state: Session,
-        servers: Servers,
-        account: Account,
-        client: ClientConnection,
-    ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            current: the command that it serves.
-            read: the machine of its reads.
-            read_timers: what a read waits for besides its answer.
-            state: what routing knows of it.
-            servers: its connections.
-            account: its records go there.
-            client: the connection to its client.
-        """
+    def __init__(self, session: SessionContext) -> None:
+        shared = session.shared
         self._metrics = shared.metrics
         self._now = shared.now
-        self._current = current
-        self._read = read
-        self._cached_decision = read.cached_decision
-        self._read_timers = read_timers
-        self._state = state
-        self._servers = servers
-        self._account = account
-        self._client = client
+        self._current = session.current
+        self._read = session.read
+        self._cached_decision = session.read.cached_decision
+        self._read_timers = session.read_timers
+        self._state = session.state
+        self._servers = session.servers
+        self._account = session.account
+        self._client = session.client
         # Where the WAITs of the replica are counted that was waited for last.
         self._waited_on: Server | None = None
         self._waits: Histogram | None = None

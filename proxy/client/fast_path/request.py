@@ -32,18 +32,11 @@ from routing.session.plain import is_plain
 from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
 
 if TYPE_CHECKING:
-    from proxy.client.current_command import CurrentCommand
     from proxy.client.effects.missing_trackers import MissingTrackers
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.read_timers import ReadTimers
-    from proxy.client.servers import Servers
-    from proxy.client.views import Views
+    from proxy.client.session_context import SessionContext
     from proxy.server.connection import ServerConnection, Taker
-    from proxy.shared.shared import Shared
     from routing.consistency.decision import Decision
-    from routing.request.cached_decision import CachedDecision
     from routing.servers.topology import Server
-    from routing.session.session import Session
     from routing.sql.statement import Statement
 
 _WAITED: Final = Proof.WAITED
@@ -56,52 +49,31 @@ class FastRequests(FastPath):
 
     def __init__(
         self,
-        shared: Shared,
-        current: CurrentCommand,
-        cached_decision: CachedDecision,
-        read_timers: ReadTimers,
-        state: Session,
-        servers: Servers,
-        settings: PrimarySettings,
-        views: Views,
+        session: SessionContext,
         missing_trackers: MissingTrackers,
         taker: Taker,
-        query_attributes: bool,
     ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            current: the command that it serves.
-            cached_decision: where its reads go.
-            read_timers: what a read waits for besides its answer.
-            state: what routing knows of it.
-            servers: its connections.
-            settings: what the primary was told for consistency's sake.
-            views: what it knows of views.
-            missing_trackers: what trackers do not tell.
-            taker: takes the answers.
-            query_attributes: its client's statements begin with attributes.
-        """
+        """`taker` takes the answers."""
+        shared = session.shared
         self._topology = shared.topology
         self._classifier = shared.classifier
         self._catalogues = shared.catalogues
         self._audits = shared.audits
         self._now = shared.now
         self._connect_timeout = shared.config.connect_timeout
-        self._current = current
-        self._cached_decision = cached_decision
-        self._read_timers = read_timers
-        self._state = state
-        self._servers = servers
-        self._settings = settings
-        self._views = views
+        self._current = session.current
+        self._cached_decision = session.read.cached_decision
+        self._read_timers = session.read_timers
+        self._state = session.state
+        self._servers = session.servers
+        self._settings = session.settings
+        self._views = session.views
         self._missing_trackers = missing_trackers
         self._taker = taker
-        self._query_attributes = query_attributes
+        self._query_attributes = session.query_attributes
         self._writes = on_primary(shared.topology, Reason.WRITE)
         # What was found when the session was found plain.
-        self._account = views.present()
+        self._account = session.views.present()
         self._replica: ServerConnection | None = None
 
     def serve(self, packet: bytes) -> bool:

@@ -29,18 +29,11 @@ from routing.consistency.adjustment import SettingError
 from routing.consistency.decision import Outcome, Proof, Reason
 
 if TYPE_CHECKING:
-    from proxy.client.connection import ClientConnection
-    from proxy.client.current_command import CurrentCommand
     from proxy.client.effects.command_effects import CommandEffects
-    from proxy.client.prepared import PreparedStatements
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.client.session_rules import SessionRules
     from proxy.client.sharing.connection_lease import ConnectionLease
-    from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
-    from routing.session.session import Session
 
 
 class UserChange:
@@ -48,44 +41,22 @@ class UserChange:
 
     def __init__(
         self,
-        shared: Shared,
-        current: CurrentCommand,
-        client: ClientConnection,
-        servers: Servers,
-        state: Session,
-        rules: SessionRules,
+        session: SessionContext,
         command_effects: CommandEffects,
-        settings: PrimarySettings,
-        prepared: PreparedStatements,
         lease: ConnectionLease | None,
-        account: Account,
     ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            current: the command, which it serves.
-            client: the connection to its client.
-            servers: its connections.
-            state: what routing knows of it.
-            rules: where its rules come from.
-            command_effects: takes over what a command changed.
-            settings: what the primary was told for consistency's sake.
-            prepared: its prepared statements.
-            lease: it borrows its connections; None if they are its own.
-            account: its records go there.
-        """
-        self._shared = shared
-        self._current = current
-        self._client = client
-        self._servers = servers
-        self._state = state
-        self._rules = rules
+        """`lease` is None if the session's connections are its own."""
+        self._shared = session.shared
+        self._current = session.current
+        self._client = session.client
+        self._servers = session.servers
+        self._state = session.state
+        self._rules = session.rules
         self._command_effects = command_effects
-        self._settings = settings
-        self._prepared = prepared
+        self._settings = session.settings
+        self._prepared = session.prepared
         self._lease = lease
-        self._account = account
+        self._account = session.account
 
     async def run(self) -> bool | None:
         """Learn the new user's password and log in at the primary anew.

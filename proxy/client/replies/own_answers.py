@@ -13,51 +13,22 @@ from routing.consistency.decision import Outcome, Proof, Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.client.connection import ClientConnection
-    from proxy.client.current_command import CurrentCommand
-    from proxy.client.long_command import LongCommand
-    from proxy.client.servers import Servers
-    from proxy.observe.ledger import Account
-    from proxy.observe.metrics import Metrics
-    from routing.request.read import Read
+    from proxy.client.session_context import SessionContext
     from routing.request.step import Refuse
-    from routing.session.session import Session
 
 
 class OwnAnswers:
     """Answers to one client. Each is counted and logged, and ends what the session was doing."""
 
-    def __init__(
-        self,
-        current: CurrentCommand,
-        read: Read,
-        client: ClientConnection,
-        servers: Servers,
-        state: Session,
-        long: LongCommand,
-        account: Account,
-        metrics: Metrics,
-    ) -> None:
-        """What the session consists of.
-
-        Args:
-            current: the command that it serves.
-            read: the machine of its reads.
-            client: the connection to its client.
-            servers: its connections to servers.
-            state: what routing knows of it.
-            long: the command that comes in parts.
-            account: its records go there.
-            metrics: count errors.
-        """
-        self._current = current
-        self._read = read
-        self._client = client
-        self._servers = servers
-        self._state = state
-        self._long = long
-        self._account = account
-        self._metrics = metrics
+    def __init__(self, session: SessionContext) -> None:
+        self._current = session.current
+        self._read = session.read
+        self._client = session.client
+        self._servers = session.servers
+        self._state = session.state
+        self._long = session.long
+        self._account = session.account
+        self._metrics = session.shared.metrics
 
     def ok(self, warnings: int = 0) -> None:
         """Say OK."""

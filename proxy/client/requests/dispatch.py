@@ -37,24 +37,14 @@ from routing.sql.statement import StatementClass
 if TYPE_CHECKING:
     import asyncio
 
-    from proxy.client.current_command import CurrentCommand
     from proxy.client.effects.missing_trackers import MissingTrackers
-    from proxy.client.long_command import LongCommand
-    from proxy.client.prepared import PreparedStatements
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.read_timers import ReadTimers
-    from proxy.client.replica_snapshots import ReplicaSnapshots
     from proxy.client.replies.own_answers import OwnAnswers
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.client.sharing.connection_lease import ConnectionLease
-    from proxy.client.views import Views
     from proxy.server.connection import ServerConnection, Taker
     from proxy.server.exchange import Batch
-    from proxy.shared.shared import Shared
     from routing.request.command import Command
-    from routing.request.read import Read
     from routing.request.step import Step
-    from routing.session.session import Session
 
 # Members of enums, looked up once.
 _INSIDE: Final = Reason.TRANSACTION
@@ -67,62 +57,33 @@ class Dispatch:
 
     def __init__(
         self,
-        shared: Shared,
-        current: CurrentCommand,
-        read: Read,
-        read_timers: ReadTimers,
-        state: Session,
-        servers: Servers,
-        prepared: PreparedStatements,
-        settings: PrimarySettings,
-        views: Views,
+        session: SessionContext,
         missing_trackers: MissingTrackers,
-        snapshots: ReplicaSnapshots,
         lease: ConnectionLease | None,
-        long: LongCommand,
         own_answers: OwnAnswers,
         taker: Taker,
-        query_attributes: bool,
     ) -> None:
-        """What the session consists of.
-
-        Args:
-            shared: what sessions share.
-            current: the command that it serves.
-            read: the machine of its reads.
-            read_timers: what a read waits for besides its answer.
-            state: what routing knows of it.
-            servers: its connections.
-            prepared: its prepared statements.
-            settings: what the primary was told for consistency's sake.
-            views: what it knows of views.
-            missing_trackers: what trackers do not tell.
-            snapshots: those of its transactions on replicas, and of the primary.
-            lease: it borrows its connections; None if they are its own.
-            long: the command that comes in parts.
-            own_answers: the answers to commands that may not be sent.
-            taker: takes the answers to a plain session's reads.
-            query_attributes: its client's statements begin with attributes.
-        """
+        """`lease` is None if the session's connections are its own; `taker` takes plain answers."""
+        shared = session.shared
         self._topology = shared.topology
         self._now = shared.now
         self._audits = shared.audits
         self._connect_timeout = shared.config.connect_timeout
-        self._current = current
-        self._read = read
-        self._read_timers = read_timers
-        self._state = state
-        self._servers = servers
-        self._prepared = prepared
-        self._settings = settings
-        self._views = views
+        self._current = session.current
+        self._read = session.read
+        self._read_timers = session.read_timers
+        self._state = session.state
+        self._servers = session.servers
+        self._prepared = session.prepared
+        self._settings = session.settings
+        self._views = session.views
         self._missing_trackers = missing_trackers
-        self._snapshots = snapshots
+        self._snapshots = session.snapshots
         self._lease = lease
-        self._long = long
+        self._long = session.long
         self._own_answers = own_answers
         self._taker = taker
-        self._query_attributes = query_attributes
+        self._query_attributes = session.query_attributes
         self._call_later = shared.call_later
         self._asked: ServerConnection | None = None  # for FOUND_ROWS(), by a command that waits
         self._in_time: asyncio.TimerHandle | None = None

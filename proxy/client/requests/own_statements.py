@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.effects.command_effects import CommandEffects
     from proxy.client.replies.own_answers import OwnAnswers
-    from proxy.client.requests.commands.command_context import CommandContext
-    from proxy.shared.shared import Shared
+    from proxy.client.session_context import SessionContext
     from routing.consistency.adjustment import Adjustment
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
@@ -52,28 +51,16 @@ class OwnStatements:
 
     def __init__(
         self,
-        shared: Shared,
-        context: CommandContext,
+        session: SessionContext,
         command_effects: CommandEffects,
         own_answers: OwnAnswers,
-        session_id: int,
         connection_id: int,
     ) -> None:
-        """The parts of the session that they may be about.
-
-        Args:
-            shared: what sessions share.
-            context: the session's.
-            command_effects: knows what follows from other rules.
-            own_answers: what its client is told.
-            session_id: names the session in logs.
-            connection_id: what its client was given for one.
-        """
-        self._shared = shared
-        self._context = context
+        """`connection_id` is what the session's client was given for one."""
+        self._shared = session.shared
+        self._context = session
         self._command_effects = command_effects
         self._own_answers = own_answers
-        self._session_id = session_id
         self._connection_id = connection_id
         self._last_answer: LastAnswer | None = None
 
@@ -145,14 +132,14 @@ class OwnStatements:
                 tokens.append(assignment.value or "")
             else:
                 chosen = _chosen(chosen, assignment)
-        verified = [token.verified(text, context.config) for text in tokens]
+        verified = [token.verified(text, shared.config) for text in tokens]
         if chosen != context.rules.chosen:
             self._command_effects.adjust(chosen)
         for gtids in verified:
             token.take(gtids, context.state, self._scope, shared.topology.primary, shared.now())
 
     def _selected(self, asked: SelectOwn, probed: GtidSet | None) -> Table:
-        state, config = self._context.state, self._context.config
+        state, config = self._context.state, self._shared.config
         rules = state.rules
         row = [
             token.signed(self._scope, rules.level, probed, config)
@@ -175,7 +162,7 @@ class OwnStatements:
         """What SHOW TIDEGATE shows of it."""
         context, shared = self._context, self._shared
         return Shown(
-            session_id=self._session_id,
+            session_id=context.session_id,
             connection_id=self._connection_id,
             state=context.state,
             topology=shared.topology,

@@ -23,15 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.response_stream import ResponseStream
-    from proxy.client.prepared import PreparedStatements
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.server.connection import ServerConnection
-    from proxy.shared.shared import Shared
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
     from routing.servers.topology import Server
-    from routing.session.session import Session
 
 
 class ConnectionLease:
@@ -41,22 +37,14 @@ class ConnectionLease:
         asking: the primary was asked `SAVE_STATE_SQL`.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        state: Session,
-        servers: Servers,
-        prepared: PreparedStatements,
-        settings: PrimarySettings,
-        connection_id: int,
-    ) -> None:
+    def __init__(self, session: SessionContext, connection_id: int) -> None:
         """The session has a connection to the primary; `connection_id` is its client's."""
-        self._shared = shared
-        self._state = state
-        self._servers = servers
-        self._settings = settings
+        self._shared = session.shared
+        self._state = session.state
+        self._servers = session.servers
+        self._settings = session.settings
         self._connection_id = connection_id
-        self._carrying = PortableState(state, servers, prepared, settings)
+        self._carrying = PortableState(session)
         self._seen: Command | None = None  # the last command when the session was looked at
         self._told = ""  # why it could not give its connection back then
         self._held: Callable[[], None] | None = None  # what is to follow the answer
@@ -249,8 +237,7 @@ class ConnectionLease:
             return
         tracking = self._state.trackers.gtids  # the level may become another one meanwhile
         connection, named = await reopen(
-            *(self._shared, servers.login, self._state, carried),
-            *(self._connection_id, tracking),
+            self._shared, servers.login, self._state, carried, self._connection_id, tracking
         )
         if carrying.carried is not carried:
             connection.abort()  # another user has logged in meanwhile

@@ -32,9 +32,7 @@ from routing.sql.statement import StatementClass, StatementReason
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.prepared import PreparedStatements
-    from proxy.client.primary_settings import PrimarySettings
-    from proxy.client.servers import Servers
+    from proxy.client.session_context import SessionContext
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
@@ -129,18 +127,11 @@ class PortableState:
         unnamed: CONNECTION_ID() on it does not return the id that the client was given.
     """
 
-    def __init__(
-        self,
-        state: Session,
-        servers: Servers,
-        prepared: PreparedStatements,
-        settings: PrimarySettings,
-    ) -> None:
-        """The parts of the session that say what it has."""
-        self._state = state
-        self._servers = servers
-        self._prepared = prepared
-        self._settings = settings
+    def __init__(self, session: SessionContext) -> None:
+        self._state = session.state
+        self._servers = session.servers
+        self._prepared = session.prepared
+        self._settings = session.settings
         self._kept_for = ""
         self.carried: Carried | None = None
         self.unnamed = False

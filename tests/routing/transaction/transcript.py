@@ -202,10 +202,16 @@ class Play:
             known_passwords=Anything(),
             pool=SimpleNamespace(login_cache=Anything()),
         )
-        self.command_effects = CommandEffects(
-            *(shared, self.session, SimpleNamespace(by_schema=False), self.servers),  # type: ignore[arg-type]
-            *(self.settings, PreparedStatements(), False),
+        context: Any = SimpleNamespace(
+            shared=shared,
+            state=self.session,
+            rules=SimpleNamespace(by_schema=False),
+            servers=self.servers,
+            settings=self.settings,
+            prepared=PreparedStatements(),
+            query_attributes=False,
         )
+        self.command_effects = CommandEffects(context)
         self.classifier = Classifier()
         self.in_flight: tuple[Connection, Command, CommandOutcome] | None = None
 

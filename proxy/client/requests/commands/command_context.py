@@ -9,16 +9,9 @@ from routing.request.command import Command
 
 if TYPE_CHECKING:
     from protocol.constants import Command as Code
-    from proxy.client.prepared import PreparedStatements
-    from proxy.client.servers import Servers
-    from proxy.client.session_rules import SessionRules
-    from proxy.client.views import Views
-    from proxy.config import Config
-    from proxy.shared.killing.targets import KillTargets
+    from proxy.client.session_context import SessionContext
     from routing.consistency.rules import Rules
     from routing.session.prepared import PreparedStatement
-    from routing.session.session import Session
-    from routing.sql.classifier import Classifier
     from routing.sql.statement import Statement
 
 
@@ -27,7 +20,6 @@ class CommandContext:
 
     Attributes:
         state: what routing knows of the session.
-        rules: where its rules come from.
         servers: its connections.
         prepared: its prepared statements.
         views: how its statements are classified by the views that they name.
@@ -37,27 +29,15 @@ class CommandContext:
         query_attributes: statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
     """
 
-    def __init__(
-        self,
-        state: Session,
-        rules: SessionRules,
-        servers: Servers,
-        prepared: PreparedStatements,
-        views: Views,
-        classifier: Classifier,
-        config: Config,
-        kill_targets: KillTargets,
-        query_attributes: bool,
-    ) -> None:
-        self.state: Final = state
-        self.rules: Final = rules
-        self.servers: Final = servers
-        self.prepared: Final = prepared
-        self.views: Final = views
-        self.classifier: Final = classifier
-        self.config: Final = config
-        self.kill_targets: Final = kill_targets
-        self.query_attributes: Final = query_attributes
+    def __init__(self, session: SessionContext) -> None:
+        self.state: Final = session.state
+        self.servers: Final = session.servers
+        self.prepared: Final = session.prepared
+        self.views: Final = session.views
+        self.classifier: Final = session.shared.classifier
+        self.config: Final = session.shared.config
+        self.kill_targets: Final = session.shared.kill_targets
+        self.query_attributes: Final = session.query_attributes
 
     def command(
         self,

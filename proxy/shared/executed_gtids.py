@@ -1,0 +1,81 @@
+"""Asks servers what they have executed, and what they are about to commit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ProtocolError
+from protocol.gtid import EMPTY
+from proxy.channel import ChannelClosedError
+from proxy.server.connect.opening import open_connection
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.query import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.gtid import GtidSet
+    from proxy.config import Config
+    from proxy.server.connection import ServerConnection
+    from proxy.server.identity import Identity
+    from proxy.server.login import Login
+    from proxy.tls.materials import Materials
+    from routing.servers.topology import Server, Topology
+
+_log = logging.getLogger(__name__)
+
+_REPLICA_S: Final = 1.0
+"""How long a replica may take to say what it has; after that the set it is known to have is
+used."""
+
+
+class ExecutedGtids:
+    """Asks the servers of one worker."""
+
+    def __init__(self, config: Config, materials: Materials, now: Callable[[], float]) -> None:
+        """Connects as the configuration says; `now` is monotonic, s."""
+        self._config = config
+        self._materials = materials
+        self._now = now
+
+    async def of_primary(self, connection: ServerConnection) -> Identity:
+        """Ask the primary over a connection that awaits nothing.
+
+        Raises:
+            ServerUnreachableError: it does not answer.
+        """
+        limit = self._config.connect_timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await identify(connection)
+        except TimeoutError as error:
+            raise ServerUnreachableError(
+                f"no answer within {limit:g} s (connect-timeout)"
+            ) from error
+        except (ChannelClosedError, ProtocolError) as error:
+            raise ServerUnreachableError(str(error) or type(error).__name__) from error
+
+    async def of_replicas(self, topology: Topology, login: Login) -> dict[Server, GtidSet]:
+        """Ask all replicas that are not known to be down; EMPTY for one that does not answer."""
+        replicas = [replica for replica in topology.replicas if self._now() >= replica.down_until]
+        applying = await asyncio.gather(*(self._of_replica(replica, login) for replica in replicas))
+        return dict(zip(replicas, applying, strict=True))
+
+    async def _of_replica(self, replica: Server, login: Login) -> GtidSet:
+        try:
+            async with asyncio.timeout(_REPLICA_S):
+                connection = await open_connection(
+                    replica, replace(login, database=None), self._config, self._materials, "OFF"
+                )
+        except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
+            _log.info(
+                "replica %s is compared by what it is known to have: %s",
+                replica.name,
+                error or "no answer in time",
+            )
+            return EMPTY
+        connection.channel.close()
+        return connection.identity.executed | connection.identity.owned
