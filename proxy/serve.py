@@ -153,7 +153,7 @@ async def drain(shared: Shared) -> None:
     shared.refusals.flush()
     shared.pool.close()
     sessions = shared.sessions
-    now = told = time.monotonic()
+    now = logged_at = time.monotonic()
     deadline = now + _DRAIN_S
     _log.info("stopping: %d sessions are open", len(sessions))
     while True:
@@ -163,8 +163,8 @@ async def drain(shared: Shared) -> None:
             break
         await asyncio.sleep(0.02)
         now = time.monotonic()
-        if now - told >= _DRAIN_TELLS_S:
-            told = now
+        if now - logged_at >= _DRAIN_TELLS_S:
+            logged_at = now
             _log.info("stopping: %d sessions still run a statement", len(sessions))
     left = list(sessions)
     if left:
@@ -221,8 +221,8 @@ async def serve(
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     liveness.start()
-    resting = IdleRelease(config, shared.sessions)
-    resting.start()
+    idle_release = IdleRelease(config, shared.sessions)
+    idle_release.start()
     keepalive = Keepalive(shared.sessions)
     keepalive.start()
     ready(ports[0])
@@ -235,7 +235,7 @@ async def serve(
             listener.stop()
         await monitor.stop()
         await liveness.stop()
-        await resting.stop()
+        await idle_release.stop()
         await keepalive.stop()
         await drain(shared)
         if shared.other_workers is not None:

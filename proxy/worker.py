@@ -184,11 +184,11 @@ class _Supervisor:
         self._sending = threading.Lock()
         self.metrics = Metrics(self.report)
 
-    def report(self, what: Report) -> None:
+    def report(self, event: Report) -> None:
         """Tell it."""
         try:
             with self._sending:
-                self._pipe.send(what)
+                self._pipe.send(event)
         except OSError:
             _log.warning("the supervisor is gone")  # `_serve` sees the same and stops
 

@@ -61,12 +61,12 @@ class _Stream:
         counted: it was active since the monitor's last look.
         begun_at: since when (monotonic s) it is read; None while it is not.
         retry_at: it is not tried before that moment, monotonic s.
-        told: why it is not read, as last logged; None if nothing was logged.
+        logged_end: why it is not read, as last logged; None if nothing was logged.
     """
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
-        self.told: StreamEnd | None = None
+        self.logged_end: StreamEnd | None = None
         self.counted = False
         self.forget()
 
@@ -127,7 +127,9 @@ class BinlogLag:
 
     async def stop(self) -> None:
         """Read no more."""
-        await tasks.stop(*[one.task for one in self._streams.values() if one.task is not None])
+        await tasks.stop(
+            *[stream.task for stream in self._streams.values() if stream.task is not None]
+        )
 
     def reads(self, server: Server) -> bool:
         """Whether every transaction of a server is measured now."""
@@ -223,7 +225,7 @@ class BinlogLag:
         if source == server.uuid:
             return  # its own: nothing was replicated
         servers = self._shared.topology.servers
-        clock = next((one.clock for one in servers if one.uuid == source), None)
+        clock = next((other.clock for other in servers if other.uuid == source), None)
         lag = between(times.original or None, times.immediate or None, server.clock, clock)
         if lag is not None:
             metrics = self._shared.metrics
@@ -231,14 +233,14 @@ class BinlogLag:
 
     def _began(self, server: Server, stream: _Stream) -> None:
         stream.begun_at = self._shared.now()
-        stream.told = None
+        stream.logged_end = None
         _log.info("the lag of each transaction of server %s is read in its log", server.name)
 
     def _ended(self, server: Server, stream: _Stream, cause: StreamEnd, text: str) -> None:
         stream.ended(self._shared.now())
         self._shared.metrics.binlog_stream_ended(server.name, cause)
-        if stream.told != cause:
-            stream.told = cause
+        if stream.logged_end != cause:
+            stream.logged_end = cause
             _log.warning(
                 "the binary log of server %s does not tell the lag of its transactions: %s",
                 server.name,

@@ -92,12 +92,12 @@ async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
     asked_us = _now_us()
     ask(connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
     refused: Refused | None = None
-    told: list[list[dict[str, bytes | None]]] = []
+    tables: list[list[dict[str, bytes | None]]] = []
     own = await _clock(connection, asked_us)
     await answer(connection)
     for _ in (_RECEIVERS, _WORKERS):
         try:
-            told.append(await rows(connection))
+            tables.append(await rows(connection))
         except ServerRefusedError as error:
             refused = refused or Refused(error.error.code, str(error))
     row = await answer(connection)
@@ -109,10 +109,10 @@ async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
         executed = GtidSet.parse(row[1], connection.server.applied)
     except MalformedGtidSetError as error:
         raise MalformedStatusError(f"gtid_executed: {error}") from None
-    receivers, workers = told
+    receivers, workers = tables
     return own, Look(
-        [receiver(one) for one in receivers],
-        [worker(one) for one in workers],
+        [receiver(status) for status in receivers],
+        [worker(status) for status in workers],
         _time(row[0]),
         executed,
     )
@@ -141,8 +141,8 @@ class LagWatch:
         self._shared = shared
         self._username = username
         self._binlog = binlog
-        self._blind: set[Server] = set()  # cannot be asked, which was logged
-        self._deaf: set[Server] = set()  # likewise for heartbeats
+        self._unmeasured: set[Server] = set()  # cannot be asked, which was logged
+        self._without_heartbeat: set[Server] = set()  # likewise for heartbeats
         self._beats = Heartbeats()
 
     async def ask(self, server: Server, connection: ServerConnection) -> None:
@@ -188,11 +188,11 @@ class LagWatch:
                 beat = await heartbeat.of_replica(connection, table, beats.server_id)
                 waits = beats.waits(*beat)
         except (ServerRefusedError, MalformedStatusError) as error:
-            if server not in self._deaf:
-                self._deaf.add(server)
+            if server not in self._without_heartbeat:
+                self._without_heartbeat.add(server)
                 _log.warning("server %s tells no heartbeat: %s", server.name, error)
         else:
-            self._deaf.discard(server)
+            self._without_heartbeat.discard(server)
         return waits
 
     def _beats_tell(self, server: Server, waits: Span) -> None:
@@ -210,8 +210,8 @@ class LagWatch:
     def missing_trackers(self, server: Server, cause: str) -> None:
         """Nothing is known of a server's lag, which is logged once."""
         self.unmeasured(server, cause)
-        if server not in self._blind:
-            self._blind.add(server)
+        if server not in self._unmeasured:
+            self._unmeasured.add(server)
             _log.warning("the lag of server %s is not measured: %s", server.name, cause)
 
     def gone(self, server: Server) -> None:
@@ -237,14 +237,14 @@ class LagWatch:
         behind = None
         if lacking is not None:
             behind = Behind(topology.primary.uuid, lacking[0], round(lacking[1] * 1e6))
-        clocks = {one.uuid: one.clock for one in topology.servers if one.clock is not None}
+        clocks = {other.uuid: other.clock for other in topology.servers if other.clock is not None}
         disordered = lag.disordered
         applied = lag.take(found, server.epoch, own, clocks, behind)
         if lag.cause:
             self.missing_trackers(server, lag.cause)
             return []
-        if server in self._blind:
-            self._blind.discard(server)
+        if server in self._unmeasured:
+            self._unmeasured.discard(server)
             _log.info("the lag of server %s is measured", server.name)
         self._warn(server, disordered)
         metrics = shared.metrics
@@ -258,15 +258,17 @@ class LagWatch:
     def _count_applied(self, server: Server, applied: list[Transaction]) -> None:
         metrics = self._shared.metrics
         counts = self._binlog.leaves_to_looks(server)
-        for one in applied:
-            source = one.stamped.source
-            if one.end_to_end is not None and counts:
-                lag_us = max(0, one.end_to_end.us)
+        for transaction in applied:
+            source = transaction.stamped.source
+            if transaction.end_to_end is not None and counts:
+                lag_us = max(0, transaction.end_to_end.us)
                 metrics.transaction_lag(server.name, source, "end_to_end", lag_us)
-            if one.last_hop is not None:
-                metrics.transaction_lag(server.name, source, "last_hop", max(0, one.last_hop.us))
-            if one.apply_us is not None:
-                metrics.transaction_lag(server.name, source, "apply", max(0, one.apply_us))
+            if transaction.last_hop is not None:
+                metrics.transaction_lag(
+                    server.name, source, "last_hop", max(0, transaction.last_hop.us)
+                )
+            if transaction.apply_us is not None:
+                metrics.transaction_lag(server.name, source, "apply", max(0, transaction.apply_us))
 
     def _warn(self, server: Server, before: bool) -> None:
         """F6 of WL#7319: once when it begins, once when it is over."""
@@ -305,9 +307,9 @@ class LagWatch:
 
 def _current(lag: Lag) -> dict[tuple[str, str, Hop], float]:
     found: dict[tuple[str, str, Hop], float] = {}
-    for one in lag.sources:
-        if one.waits is not None:
-            found[one.channel, one.source, "end_to_end"] = max(0, one.waits.us) / 1e6
-        if one.hop_waits is not None:
-            found[one.channel, one.source, "last_hop"] = max(0, one.hop_waits.us) / 1e6
+    for source in lag.sources:
+        if source.waits is not None:
+            found[source.channel, source.source, "end_to_end"] = max(0, source.waits.us) / 1e6
+        if source.hop_waits is not None:
+            found[source.channel, source.source, "last_hop"] = max(0, source.hop_waits.us) / 1e6
     return found

@@ -72,14 +72,21 @@ class Liveness:
                 timer = self._timers[server] = LivenessTimer(shared.config.connect_timeout)
             timer.look(server.packets_received, now)
             silent = waiting.get(server, [])
-            if silent and timer.is_in_question(min(self._waiting[one][1] for one in silent), now):
+            if silent and timer.is_in_question(
+                min(self._waiting[connection][1] for connection in silent), now
+            ):
                 timer.ask(now)
                 if server not in self._questions:
                     task = tasks.start(self._ask(server, timer), f"ask {server.name}")
                     self._questions[server] = task
             if timer.is_dead(now):
                 self._leave(
-                    server, [one for one in silent if now - self._waiting[one][1] > QUIET_S]
+                    server,
+                    [
+                        connection
+                        for connection in silent
+                        if now - self._waiting[connection][1] > QUIET_S
+                    ],
                 )
             elif server in self._dead:
                 self._dead.remove(server)

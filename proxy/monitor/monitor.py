@@ -74,8 +74,8 @@ class Monitor:
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._connections: dict[Server, ServerConnection] = {}
-        self._blind: set[Server] = set()  # may not be asked for filters, which was logged
-        self._veiled: set[Server] = set()  # those whose replication may not be seen
+        self._filters_hidden: set[Server] = set()  # may not be asked for filters, which was logged
+        self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared, self._login)
         self._lag = LagWatch(shared, self._login.username, self._binlog)
@@ -229,7 +229,7 @@ class Monitor:
             if server.regained:
                 await self._ask_purged(server, connection)
         await self._ask_lag(server, connection)
-        if server in self._veiled:
+        if server in self._sources_hidden:
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
         if shared.sharing is not None:
@@ -270,8 +270,8 @@ class Monitor:
             server.filters.applier = applier
 
     def _cannot_see(self, server: Server, error: ServerRefusedError) -> None:
-        if server not in self._blind:
-            self._blind.add(server)
+        if server not in self._filters_hidden:
+            self._filters_hidden.add(server)
             _log.warning(
                 "the monitor may not see what replication leaves out at %s (%s), so a replica with"
                 " filters would be read; %s TO %s",
@@ -305,8 +305,8 @@ class Monitor:
         try:
             found = await sources(connection)
         except ServerRefusedError as error:
-            if server not in self._veiled:
-                self._veiled.add(server)
+            if server not in self._sources_hidden:
+                self._sources_hidden.add(server)
                 _log.error(
                     "whether server %s replicates cannot be seen, so it is never followed as the"
                     " primary: %s; GRANT REPLICATION CLIENT ON *.* TO %s",
@@ -315,5 +315,5 @@ class Monitor:
                     self._login.username,
                 )
             return None
-        self._veiled.discard(server)
+        self._sources_hidden.discard(server)
         return found

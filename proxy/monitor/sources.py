@@ -21,4 +21,6 @@ async def sources(connection: ServerConnection) -> frozenset[str]:
     """
     ask(connection, b"SHOW REPLICA STATUS")
     channels = await rows(connection)
-    return frozenset((one.get("Source_UUID") or b"").decode("ascii", "replace") for one in channels)
+    return frozenset(
+        (channel.get("Source_UUID") or b"").decode("ascii", "replace") for channel in channels
+    )

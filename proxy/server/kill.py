@@ -41,8 +41,8 @@ async def kill(
         materials: for TLS.
         query_only: end its statement and leave the connection.
     """
-    what = b"QUERY" if query_only else b"CONNECTION"
-    sql = b"KILL %s %d" % (what, connection.thread_id)
+    scope = b"QUERY" if query_only else b"CONNECTION"
+    sql = b"KILL %s %d" % (scope, connection.thread_id)
     try:
         await _run_once(connection.server, login, config, materials, sql)
     except (ServerUnreachableError, ServerRefusedError) as error:

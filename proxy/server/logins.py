@@ -240,7 +240,11 @@ class Logins:
         """
         found = list(self._pool.fitting(server, _kind(server, capabilities, "")))
         kept = next(
-            (one for one in found if one.connection.verified_login and one.username == username),
+            (
+                idle
+                for idle in found
+                if idle.connection.verified_login and idle.username == username
+            ),
             found[0] if found else None,
         )
         if kept is None:
@@ -289,12 +293,12 @@ class Logins:
             if reserved is not None:
                 pool.drop(reserved, "unfit")  # only this client was told its id
         elif reserved is None:
-            kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
+            kept = next((idle for idle in pool.fitting(server, kind) if idle.clean), None)
         elif reserved.clean and pool.fits(reserved, server, kind):
             kept = reserved
         else:
             pool.drop(reserved, "unfit")  # only this client was told its id
-            kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
+            kept = next((idle for idle in pool.fitting(server, kind) if idle.clean), None)
         if kept is not None:
             pool.remove(kept)
         return kept
