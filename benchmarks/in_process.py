@@ -73,7 +73,7 @@ async def serving(apply_delay: float, routing_log: Path | None = None) -> AsyncI
         proxy = build_shared(config, materials, metrics, records, 0)
         monitor = Monitor(proxy)
         await monitor.start()
-        await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
+        await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
         listener = Listener(proxy)
         try:
             yield await listener.start(reuse_port=False)

@@ -165,14 +165,14 @@ async def _proxy(
         str(log),
         stderr=asyncio.subprocess.PIPE,
     )
-    said: list[str] = []
+    messages: list[str] = []
     listening: asyncio.Task[None] | None = None
     try:
-        port = await asyncio.wait_for(_port(process, said), _START_S)
-        listening = asyncio.create_task(_listen(process, said))
+        port = await asyncio.wait_for(_port(process, messages), _START_S)
+        listening = asyncio.create_task(_listen(process, messages))
         yield RunningProxy(port, process)
     except TimeoutError as error:
-        raise DemoError("the proxy did not start:\n" + "".join(said)) from error
+        raise DemoError("the proxy did not start:\n" + "".join(messages)) from error
     finally:
         if process.returncode is None:
             process.terminate()
@@ -181,22 +181,22 @@ async def _proxy(
             await listening
 
 
-async def _port(process: asyncio.subprocess.Process, said: list[str]) -> int:
+async def _port(process: asyncio.subprocess.Process, messages: list[str]) -> int:
     """Read the proxy's messages until one names its port; return the port."""
     if process.stderr is None:
         raise DemoError("the proxy has no standard error")
     while line := (await process.stderr.readline()).decode(errors="replace"):
-        said.append(line)
+        messages.append(line)
         if found := _READY.search(line):
             return int(found[1])
-    raise DemoError("the proxy did not start:\n" + "".join(said))
+    raise DemoError("the proxy did not start:\n" + "".join(messages))
 
 
-async def _listen(process: asyncio.subprocess.Process, said: list[str]) -> None:
+async def _listen(process: asyncio.subprocess.Process, messages: list[str]) -> None:
     """Read the proxy's later messages, so that it never blocks on a full pipe."""
     if process.stderr is not None:
         while line := (await process.stderr.readline()).decode(errors="replace"):
-            said.append(line)
+            messages.append(line)
 
 
 def _create_table(port: int) -> None:

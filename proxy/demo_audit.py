@@ -157,13 +157,13 @@ async def _audit(log: Path) -> Verdict:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        said, complaint = await process.communicate()
+        output, errors = await process.communicate()
     except asyncio.CancelledError:
         process.terminate()
         raise
     finally:
         status = await process.wait()
-    lines = (said + complaint).decode(errors="replace").splitlines()
+    lines = (output + errors).decode(errors="replace").splitlines()
     # The report's folder is deleted when the demo ends, so its path is left out.
     return Verdict(status, "\n".join(line for line in lines if not line.startswith("Report: ")))
 

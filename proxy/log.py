@@ -21,7 +21,9 @@ class Formatter(logging.Formatter):
         line = super().formatMessage(record)
         if line.isprintable():
             return line
-        return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+        return "".join(
+            character if character.isprintable() else ascii(character)[1:-1] for character in line
+        )
 
 
 def configure(level: LogLevel, worker: int | None = None) -> None:

@@ -84,7 +84,7 @@ def build(
     )
     ledger = Ledger(metrics, records, config.proxy_name)
     for server in topology.servers:
-        server.witness = ledger
+        server.apply_listener = ledger
     scopes = Scopes(config.scope_limit, config.scope_age)
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None
@@ -124,7 +124,7 @@ def build(
         sessions=sessions,
         other_workers=other_workers,
         kill_targets=KillTargets(sessions, topology, other_workers),
-        terms=PrimaryEpoch(
+        primary_epoch=PrimaryEpoch(
             topology, sessions, executed_gtids, sharing, kept_scopes, ledger, metrics
         ),
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
@@ -132,8 +132,8 @@ def build(
         pool=pool,
         slots=slots,
         logins=Logins(config, materials, metrics, pool, slots),
-        offer=ServerGreeting(),
-        habits=ClientProfile(),
+        server_greeting=ServerGreeting(),
+        client_profiles=ClientProfile(),
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
         classifier=Classifier(),
@@ -153,7 +153,7 @@ async def drain(shared: Shared) -> None:
     shared.refusals.flush()
     shared.pool.close()
     sessions = shared.sessions
-    now = told = time.monotonic()
+    now = logged_at = time.monotonic()
     deadline = now + _DRAIN_S
     _log.info("stopping: %d sessions are open", len(sessions))
     while True:
@@ -163,8 +163,8 @@ async def drain(shared: Shared) -> None:
             break
         await asyncio.sleep(0.02)
         now = time.monotonic()
-        if now - told >= _DRAIN_TELLS_S:
-            told = now
+        if now - logged_at >= _DRAIN_TELLS_S:
+            logged_at = now
             _log.info("stopping: %d sessions still run a statement", len(sessions))
     left = list(sessions)
     if left:
@@ -211,7 +211,7 @@ async def serve(
         await shared.other_workers.start(shared.kill_targets.answer)
     monitor = Monitor(shared)
     await monitor.start()
-    await shared.offer.learn(shared.topology.primary, config, metrics)
+    await shared.server_greeting.learn(shared.topology.primary, config, metrics)
     listeners = [Listener(shared, address) for address in config.addresses]
     liveness = Liveness(shared)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
@@ -221,8 +221,8 @@ async def serve(
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     liveness.start()
-    resting = IdleRelease(config, shared.sessions)
-    resting.start()
+    idle_release = IdleRelease(config, shared.sessions)
+    idle_release.start()
     keepalive = Keepalive(shared.sessions)
     keepalive.start()
     ready(ports[0])
@@ -235,7 +235,7 @@ async def serve(
             listener.stop()
         await monitor.stop()
         await liveness.stop()
-        await resting.stop()
+        await idle_release.stop()
         await keepalive.stop()
         await drain(shared)
         if shared.other_workers is not None:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
@@ -75,109 +76,143 @@ def run_worker(
         worker: the number of this worker, from 0.
         lifecycle: who is told of its start, and what stops it.
     """
-    routing_log = None
-    upkeep = None
-    if config.routing_log is not None:
-        routing_log = RoutingLog(
-            config.routing_log,
-            config.proxy_name,
-            worker,
-            metrics,
-            sync_interval=config.routing_log_sync,
-        )
-        try:
-            routing_log.start()
-        except OSError as error:
-            _log.error("routing-log %s: %s", config.routing_log, error.strerror)
-            return CANNOT_SERVE
-        if worker == 0:  # it does this for all workers
-            upkeep = LogUpkeep(
-                config.routing_log,
-                config.proxy_name,
-                metrics,
-                pack=config.routing_log_compression == "zstd",
-                keep=config.routing_log_keep,
-            )
-            upkeep.start()
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+    async def main(routing_log: RoutingLog | None) -> None:
         stop = asyncio.Event()
         serving = asyncio.ensure_future(
             serve(config, materials, metrics, routing_log, worker, stop, lifecycle.ready)
         )
-
-        def on_signal() -> None:
-            if stop.is_set():
-                serving.cancel()
-            stop.set()
-
-        for number in lifecycle.signals:
-            loop.add_signal_handler(number, on_signal)
-        if lifecycle.started is not None:
-            lifecycle.started(lambda: _call_threadsafe(loop, stop.set))
+        _stop_on(lifecycle, stop, serving)
         await serving
 
     try:
-        uvloop.run(main())
+        with _routing_log(config, metrics, worker) as routing_log:
+            uvloop.run(main(routing_log))
     except OSError as error:
         addresses = ", ".join(map(str, config.addresses))
         _log.error("cannot serve on %s: %s", addresses, error)
         return CANNOT_SERVE
-    except StateError as error:
+    except (StateError, _RoutingLogError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
     except asyncio.CancelledError:
         _log.warning("stopped at once by a second signal")
+    return 0
+
+
+class _RoutingLogError(Exception):
+    """The routing log cannot be written."""
+
+
+@contextmanager
+def _routing_log(config: Config, metrics: Metrics, worker: int) -> Iterator[RoutingLog | None]:
+    """A worker's routing log while it runs; None if there is to be none.
+
+    Raises:
+        _RoutingLogError: it cannot be written.
+    """
+    if config.routing_log is None:
+        yield None
+        return
+    routing_log = RoutingLog(
+        config.routing_log,
+        config.proxy_name,
+        worker,
+        metrics,
+        sync_interval=config.routing_log_sync,
+    )
+    try:
+        routing_log.start()
+    except OSError as error:
+        raise _RoutingLogError(f"routing-log {config.routing_log}: {error.strerror}") from error
+    upkeep = None
+    if worker == 0:  # it does this for all workers
+        upkeep = LogUpkeep(
+            config.routing_log,
+            config.proxy_name,
+            metrics,
+            pack=config.routing_log_compression == "zstd",
+            keep=config.routing_log_keep,
+        )
+        upkeep.start()
+    try:
+        yield routing_log
     finally:
         if upkeep is not None:
             upkeep.stop()
-        if routing_log is not None:
-            routing_log.stop()
-    return 0
+        routing_log.stop()
+
+
+def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    """Let what may say stop end the worker that is `serving`."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            serving.cancel()
+        stop.set()
+
+    for number in lifecycle.signals:
+        loop.add_signal_handler(number, on_signal)
+    if lifecycle.started is not None:
+        lifecycle.started(lambda: _call_threadsafe(loop, stop.set))
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     log.configure(config.log_level, worker)
-    sending = threading.Lock()
-
-    def report(what: Report) -> None:
-        try:
-            with sending:
-                pipe.send(what)
-        except OSError:
-            _log.warning("the supervisor is gone")  # `listen` sees the same and stops
-
-    metrics = Metrics(report)
-
-    def listen(stop: Callable[[], None]) -> None:
-        try:
-            while (request := pipe.recv()) != STOP:
-                if request == SNAPSHOT:
-                    report(metrics.snapshot())
-        except (EOFError, OSError):
-            _log.warning("the supervisor is gone; stopping")
-        stop()
-        # Scrapes go on until the end.
-        try:
-            while True:
-                if pipe.recv() == SNAPSHOT:
-                    report(metrics.snapshot())
-        except (EOFError, OSError):
-            return
-
-    def started(stop: Callable[[], None]) -> None:
-        threading.Thread(target=listen, args=(stop,), name="supervisor", daemon=True).start()
-
+    supervisor = _Supervisor(pipe)
     try:
         materials = build(config, ring)
     except ConfigError as error:  # a file has changed since the first process read it
         _log.error("%s", error)
         raise SystemExit(CANNOT_SERVE) from error
     # SIGINT, which a terminal sends to all processes, is the supervisor's.
-    lifecycle = Lifecycle(report, started, (signal.SIGTERM,))
-    raise SystemExit(run_worker(serve, config, materials, metrics, worker, lifecycle))
+    lifecycle = Lifecycle(supervisor.report, supervisor.listen, (signal.SIGTERM,))
+    raise SystemExit(run_worker(serve, config, materials, supervisor.metrics, worker, lifecycle))
+
+
+class _Supervisor:
+    """The supervisor, as a child sees it.
+
+    Attributes:
+        metrics: the child's counts, which it is told of.
+    """
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._sending = threading.Lock()
+        self.metrics = Metrics(self.report)
+
+    def report(self, event: Report) -> None:
+        """Tell it."""
+        try:
+            with self._sending:
+                self._pipe.send(event)
+        except OSError:
+            _log.warning("the supervisor is gone")  # `_serve` sees the same and stops
+
+    def listen(self, stop: Callable[[], None]) -> None:
+        """Do what it asks for, in a thread."""
+        threading.Thread(target=self._serve, args=(stop,), name="supervisor", daemon=True).start()
+
+    def _serve(self, stop: Callable[[], None]) -> None:
+        try:
+            while (request := self._pipe.recv()) != STOP:
+                self._answer(request)
+        except (EOFError, OSError):
+            _log.warning("the supervisor is gone; stopping")
+        stop()
+        # Scrapes go on until the end.
+        try:
+            while True:
+                self._answer(self._pipe.recv())
+        except (EOFError, OSError):
+            return
+
+    def _answer(self, request: object) -> None:
+        if request == SNAPSHOT:
+            self.report(self.metrics.snapshot())
 
 
 def _call_threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

@@ -123,9 +123,9 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
 
 
 def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
-    held: list[socket.socket] = []
+    reservations: list[socket.socket] = []
     try:
-        port, *_ = [_reserve(address, held) for address in config.addresses]
+        port, *_ = [_reserve(address, reservations) for address in config.addresses]
         config = dataclasses.replace(config, listen=Address(config.listen.host, port))
         supervisor = Supervisor(config, ring, serve, lambda port: _tell_ready(config, port))
         with _serving_metrics(
@@ -133,7 +133,7 @@ def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
         ):
             return supervisor.run()
     finally:
-        for reservation in held:
+        for reservation in reservations:
             reservation.close()
 
 
@@ -162,8 +162,8 @@ def _serving_metrics(
         server.stop()
 
 
-def _reserve(listen: Address, held: list[socket.socket]) -> int:
-    """Find a port that all workers can share; sockets in `held` reserve it.
+def _reserve(listen: Address, reservations: list[socket.socket]) -> int:
+    """Find a port that all workers can share; sockets in `reservations` reserve it.
 
     Two proxies of one user could share a port by SO_REUSEPORT without noticing; so no other process
     may listen on it when this one starts.
@@ -177,7 +177,7 @@ def _reserve(listen: Address, held: list[socket.socket]) -> int:
             try:
                 for shared in (False, True):
                     reservation = socket.socket(family)
-                    held.append(reservation)
+                    reservations.append(reservation)
                     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
                     # Only while it binds, beside connections that a run with one worker has closed.
                     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -187,7 +187,7 @@ def _reserve(listen: Address, held: list[socket.socket]) -> int:
                     reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
                     port = reservation.getsockname()[1]
                     if not shared:
-                        held.pop().close()
+                        reservations.pop().close()
             except OSError as error:
                 if not lacks_ipv6(error, family, found):
                     raise

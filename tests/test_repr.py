@@ -81,10 +81,10 @@ def test_a_read_shows_where_it_goes() -> None:
 def test_a_connection_shows_what_it_awaits() -> None:
     topology = Topology("p", [])
     connection = ServerConnection(topology.primary, Capability(0), 7)
-    assert repr(connection) == "<ServerConnection to p: id 7, epoch 0>"
+    assert repr(connection) == "<ServerConnection to p: logged in, id 7, epoch 0>"
     for exchange in (WAIT, FORWARD[0]):
         connection.expect(exchange)
     connection.mirror.needs_reset = connection.lost = True
     assert repr(connection) == (
-        "<ServerConnection to p: id 7, epoch 0, awaits wait, awaits forward, to be reset, lost>"
+        "<ServerConnection to p: closed, id 7, epoch 0, awaits wait, awaits forward, to be reset>"
     )

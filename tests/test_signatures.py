@@ -20,8 +20,6 @@ ALLOWED_LONG = {
     "proxy/observe/routing_log.py: __init__",
 }
 
-ALLOWED_SPLATS = {"proxy/server/logins.py"}
-
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -66,7 +64,6 @@ def test_no_splat_stands_for_an_argument_list(package: str) -> None:
     assert [
         f"{where}:{splat.lineno}"
         for where, module in parsed(package)
-        if where not in ALLOWED_SPLATS
         for node in ast.walk(module)
         if isinstance(node, ast.Call)
         for splat in splats(node)

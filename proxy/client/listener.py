@@ -39,7 +39,7 @@ from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
 from proxy.server.attributes import of_session
-from proxy.server.connect.opened import Sandbox
+from proxy.server.connection_stage import SANDBOX
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
 from routing.consistency.adjustment import SettingError
@@ -47,8 +47,8 @@ from routing.session.session import Session
 
 if TYPE_CHECKING:
     from proxy.address import Address
-    from proxy.server.connect.greeting import Greeted
-    from proxy.server.connect.opened import Lent, Opened
+    from proxy.server.connect.greeting import ConnectionAttempt
+    from proxy.server.connection import ServerConnection
     from proxy.server.idle_connection import IdleConnection
     from proxy.shared.shared import Shared
 
@@ -177,9 +177,9 @@ class Welcome:
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         self._session_id = self._connection_id = shared.sessions.next_id()
-        self._greeted: Greeted | IdleConnection | None = None
+        self._greeted: ConnectionAttempt | IdleConnection | None = None
         self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
-        self._offered = _OFFERED & shared.offer.capabilities
+        self._offered = _OFFERED & shared.server_greeting.capabilities
         if shared.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
         for algorithm in shared.config.client_compression:
@@ -229,38 +229,38 @@ class Welcome:
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
-        shared.habits.saw(self._where, login.capabilities, login.username)
+        shared.client_profiles.saw(self._where, login.capabilities, login.username)
         greeted, self._greeted = self._greeted, None
         entered = await open_primary(shared, channel, login, authentication, tracking, greeted)
         if entered is None:
             return
         login = entered.login
-        opened: Opened | Lent | None
-        if isinstance(entered.opened, Sandbox):
-            opened = await self._in_sandbox(login, entered.opened, capabilities)
-        else:
-            opened = entered.opened
-        if opened is None:
+        connection = entered.connection
+        if connection.stage == SANDBOX and not await self._in_sandbox(
+            login, connection, capabilities
+        ):
             return
-        await shared.catalogues.learn(opened, login.username)
-        self._serve(login, opened, capabilities, rules)
+        await shared.catalogues.learn(connection, login.username)
+        self._serve(login, connection, capabilities, rules)
 
     async def _in_sandbox(
-        self, login: Login, sandbox: Sandbox, capabilities: Capability
-    ) -> Opened | None:
-        """Answer the login with OK, and serve the client until it has a new password."""
-        self._answer(login_ok(login, capabilities, sandbox))
+        self, login: Login, primary: ServerConnection, capabilities: Capability
+    ) -> bool:
+        """Answer the login with OK, and serve the client until it has a new password.
+
+        Returns:
+            Whether the client may go on.
+        """
+        self._answer(login_ok(login, capabilities, primary))
         self._limit.reschedule(None)
         try:
-            opened = await leave_sandbox(self._shared, self._channel, login, sandbox, capabilities)
+            left = await leave_sandbox(self._shared, self._channel, login, primary, capabilities)
             self._channel.sequence_id = 0
-            if opened is None or not may_enter(self._shared, self._channel, login, opened):
-                return None
-            return opened  # noqa: TRY300 what is refused is told before
+            return left and may_enter(self._shared, self._channel, login, primary)
         except ProtocolError as error:
             self._broken()
             refuse(self._channel, handshake_error(error), str(error))
-            return None
+            return False
         except BaseException:
             self._channel.abort()  # where it compresses, the listener's channel cannot close it
             raise
@@ -283,7 +283,7 @@ class Welcome:
         channel = self._channel
         await self._be_greeted()
         greeting = HandshakeV10(
-            server_version=shared.offer.version,
+            server_version=shared.server_greeting.version,
             thread_id=self._connection_id,
             nonce=self._nonce,
             capabilities=self._offered,
@@ -351,7 +351,7 @@ class Welcome:
         primary = shared.topology.primary
         if shared.sessions.accepting > _GREETED_AT_ONCE or shared.now() < primary.down_until:
             return
-        usual = shared.habits.expected(self._where)
+        usual = shared.client_profiles.expected(self._where)
         if usual is not None:
             kept = shared.logins.reserve(primary, *usual)
             if kept is not None:
@@ -359,7 +359,7 @@ class Welcome:
                 self._connection_id = kept.connection.thread_id
                 return
         try:
-            greeted = await shared.logins.be_greeted(primary)
+            greeted = await shared.logins.await_greeting(primary)
         except (ServerUnreachableError, ServerRefusedError):
             return  # the primary is asked again, and the client told, when the client is known
         if greeted is not None:
@@ -367,7 +367,11 @@ class Welcome:
             self._connection_id = greeted.greeting.thread_id
 
     def _serve(
-        self, login: Login, opened: Opened | Lent, capabilities: Capability, rules: SessionRules
+        self,
+        login: Login,
+        primary: ServerConnection,
+        capabilities: Capability,
+        rules: SessionRules,
     ) -> None:
         """Answer the login with OK, and begin the command phase.
 
@@ -392,7 +396,7 @@ class Welcome:
             shared, connection, login, self._session_id, self._connection_id, state, rules
         )
         try:
-            session.take_primary(opened)
+            session.take_primary(primary)
         except ChannelClosedError as error:
             session.client_lost()
             refuse(
@@ -402,7 +406,7 @@ class Welcome:
             )
             return
         try:
-            self._answer(login_ok(login, capabilities, opened))
+            self._answer(login_ok(login, capabilities, primary))
             connection.attach(self._channel.hand_over(connection), session)
         except ChannelClosedError:
             session.client_lost()

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from proxy.client.connection import ClientConnection
-    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server, Topology
@@ -156,7 +155,7 @@ class Servers:
 
     # The primary
 
-    def take_primary(self, opened: Opened | Lent) -> None:
+    def take_primary(self, connection: ServerConnection) -> None:
         """Use this connection to the primary, in place of a previous one.
 
         Raises:
@@ -164,12 +163,11 @@ class Servers:
         """
         shared, state, owner = self._shared, self._state, self._owner
         old = self.primary
-        connection = opened.connection
         if connection.server is not shared.topology.primary or owner is None:
-            opened.abort()
+            connection.abort()
             raise ChannelClosedError("another server has become the primary")
-        self._use_primary(opened, owner)
-        identity = opened.identity
+        identity = connection.identity
+        self._use_primary(connection, owner)
         self._client.server_allows(identity.max_allowed_packet)
         state.connected(
             identity.sql_mode,
@@ -185,12 +183,12 @@ class Servers:
         if old is not None:
             self.drop(old)
 
-    def _use_primary(self, opened: Opened | Lent, owner: Conductor) -> None:
-        connection, state, metrics = opened.connection, self._state, self._shared.metrics
+    def _use_primary(self, connection: ServerConnection, owner: Conductor) -> None:
+        state, metrics = self._state, self._shared.metrics
         connection.view = TrackerView(
             self._client.capabilities, state.trackers.shown, state.trackers.shown_variables
         )
-        opened.hand_over(owner)
+        connection.hand_over(owner)
         if connection.slot is not None:
             connection.slot.use(owner)
         self.primary = connection
@@ -207,17 +205,17 @@ class Servers:
         self._shared.pool.cascades(self.login.username)
         return self.primary is None or not self.primary.renewed
 
-    def borrowed(self, opened: Opened) -> None:
+    def borrowed(self, connection: ServerConnection) -> None:
         """Use this connection to the primary, on which all is as it was on the one before.
 
         Raises:
             ChannelClosedError: it broke meanwhile.
         """
         owner = self._owner
-        if opened.connection.server is not self._shared.topology.primary or owner is None:
-            opened.abort()
+        if connection.server is not self._shared.topology.primary or owner is None:
+            connection.abort()
             raise ChannelClosedError("another server has become the primary")
-        self._use_primary(opened, owner)
+        self._use_primary(connection, owner)
 
     def give_back(self, told: int, kept: Collection[Server | None]) -> None:
         """Give others the connection to the primary, and the idle ones to replicas.
@@ -309,7 +307,8 @@ class Servers:
             return None
         self._drop_stale(server)
         shared.metrics.server_connected(server.name)
-        return self._take(lent)
+        self._take(lent)
+        return lent
 
     async def open(self, server: Server) -> Reason | None:
         """Connect to a replica; the reason why it cannot be used, or None."""
@@ -318,10 +317,10 @@ class Servers:
         server.trying(shared.now() + shared.config.connect_timeout)
         self._drop_stale(server)
         try:
-            opened = await shared.logins.open_connection(
+            connection = await shared.logins.open_connection(
                 server, login, self._tracking, shared.config.wait_budget
             )
-            connection = self._take(opened)
+            self._take(connection)
         except (ServerUnreachableError, ChannelClosedError) as error:
             server.unreachable(shared.now())
             shared.metrics.server_connect_failed(server.name, "unreachable")
@@ -332,7 +331,7 @@ class Servers:
             shared.metrics.server_connect_failed(server.name, "full")
             return Reason.REPLICA_FULL
         except ServerRefusedError as error:
-            shared.pool.lending.refused(login.username, error.error.code)
+            shared.pool.login_cache.refused(login.username, error.error.code)
             self._state.avoided |= {server}
             self._state.plain = False
             shared.metrics.server_connect_failed(server.name, "refused")
@@ -345,25 +344,25 @@ class Servers:
         shared.metrics.server_up(server.name, True)
         return None
 
-    def _take(self, opened: Opened | Lent) -> ServerConnection:
+    def _take(self, connection: ServerConnection) -> None:
         """Use a connection to a replica; ChannelClosedError if it is gone."""
-        connection, owner = opened.connection, self._owner
+        owner = self._owner
         if owner is None:
-            opened.abort()
+            connection.abort()
             raise ChannelClosedError("the session has ended")
         if connection.mirror.tracks_all:
             # It has CLIENT_SESSION_TRACK, whether the client has or not.
             connection.view = TrackerView(self._client.capabilities, self._state.trackers.shown)
-        opened.hand_over(owner)
+        identity = connection.identity
+        connection.hand_over(owner)
         if connection.slot is not None:
             connection.slot.use(owner)
         mirror = connection.mirror
-        mirror.defaults = opened.identity.defaults
+        mirror.defaults = identity.defaults
         mirror.begin(self._state)
-        mirror.login_roles = opened.identity.roles
+        mirror.login_roles = identity.roles
         mirror.look_up_again(self._state)  # the login may have found less than a read must see
         self.put(connection)
-        return connection
 
     def put(self, connection: ServerConnection) -> None:
         """Use a connection to a replica that was opened."""

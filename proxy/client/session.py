@@ -87,7 +87,6 @@ if TYPE_CHECKING:
 
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
-    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.exchange import Purpose
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
@@ -250,10 +249,10 @@ class ClientSession:
         It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary.
         """
         primary, command, state = self._servers.primary, self._current.command, self._state
-        said = 0 if primary is None else primary.said
-        (seen, heard), self._seen = self._seen, (command, said)
+        received = 0 if primary is None else primary.packets_received
+        (seen, heard), self._seen = self._seen, (command, received)
         waits = self._current.stage != DONE and self._servers.active_replica is not None
-        if primary is None or said != heard or not (waits or command is not seen):
+        if primary is None or received != heard or not (waits or command is not seen):
             return
         if primary.busy or primary.lost or state.suspect or state.noted:
             return  # its answer would tell of the statement before
@@ -333,13 +332,13 @@ class ClientSession:
 
     # It begins, and others log in over it
 
-    def take_primary(self, opened: Opened | Lent) -> None:
+    def take_primary(self, connection: ServerConnection) -> None:
         """Use this connection to the primary.
 
         Raises:
             ChannelClosedError: it broke meanwhile.
         """
-        self._servers.take_primary(opened)
+        self._servers.take_primary(connection)
 
     async def _change_user(self) -> None:
         """Let another user log in; failing ends the session."""

@@ -176,28 +176,34 @@ class Config:
 
     def warnings(self) -> list[str]:
         """Settings that work but are most likely not intended; one sentence each."""
-        found = []
+        return [*self._without_effect(), *self._short_bounds(), *self._readable_secrets()]
+
+    def _without_effect(self) -> Iterator[str]:
         if not self.replicas:
-            found.append("no replicas: every read goes to the primary")
+            yield "no replicas: every read goes to the primary"
         elif self.monitor_user is None:
-            found.append("no monitor-user: the servers' health and lag are not watched")
+            yield "no monitor-user: the servers' health and lag are not watched"
         if self.heartbeat_table is not None and self.monitor_user is None:
-            found.append("heartbeat-table has no effect without monitor-user")
+            yield "heartbeat-table has no effect without monitor-user"
         if self.binlog_lag == "on" and self.monitor_user is None:
-            found.append("binlog-lag has no effect without monitor-user")
+            yield "binlog-lag has no effect without monitor-user"
         if self.routing_log is None and self.routing_log_keep != KEEP_ALL:
-            found.append("routing-log-keep has no effect without routing-log")
+            yield "routing-log-keep has no effect without routing-log"
+
+    def _short_bounds(self) -> Iterator[str]:
         bounds = [("", self.consistency, self.staleness)]
         for _, header, adjustment in self.adjustments():
             if adjustment.level is not None:
                 bounds.append((f"{header}: ", adjustment.level, adjustment.staleness or 0.0))
         for where, level, staleness in bounds:
             if level is Level.BOUNDED_STALENESS and staleness < self.monitor_interval:
-                found.append(
+                yield (
                     f"{where}consistency {written_level(level, staleness)}: the bound is below"
                     f" monitor-interval ({self.monitor_interval * 1000:.9g}ms), so reads ask the"
                     " primary whenever the last check of it is older than the bound"
                 )
+
+    def _readable_secrets(self) -> Iterator[str]:
         for name, path in (
             ("monitor-password-file", self.monitor_password_file),
             ("token-key-file", self.token_key_file),
@@ -205,8 +211,7 @@ class Config:
             ("rsa-key", self.rsa_key),
         ):
             if path is not None and path.exists() and path.stat().st_mode & stat.S_IROTH:
-                found.append(f"{name} {path} can be read by every user of this machine: chmod 600")
-        return found
+                yield f"{name} {path} can be read by every user of this machine: chmod 600"
 
     def notes(self) -> list[str]:
         """Settings that often do less than their users expect; one sentence each."""

@@ -168,8 +168,8 @@ def consistency(raw: object) -> tuple[Level, float]:
 def algorithms(raw: object) -> tuple[Algorithm, ...]:
     """Read compression algorithms, with commas between them, or an array of such."""
     items = raw.split(",") if isinstance(raw, str) else raw
-    one = choice(tuple(Algorithm))
-    found = [one(item) for item in items] if isinstance(items, list) and items else [one(None)]
+    read = choice(tuple(Algorithm))
+    found = [read(item) for item in items] if isinstance(items, list) and items else [read(None)]
     if len(set(found)) < len(found):
         raise ValueError("want each algorithm once")
     return tuple(Algorithm(word) for word in found)

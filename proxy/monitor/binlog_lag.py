@@ -26,7 +26,7 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from protocol.binlog.gtid_event import GtidEvent
     from proxy.observe.metrics import StreamEnd
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
@@ -61,12 +61,12 @@ class _Stream:
         counted: it was active since the monitor's last look.
         begun_at: since when (monotonic s) it is read; None while it is not.
         retry_at: it is not tried before that moment, monotonic s.
-        told: why it is not read, as last logged; None if nothing was logged.
+        logged_end: why it is not read, as last logged; None if nothing was logged.
     """
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
-        self.told: StreamEnd | None = None
+        self.logged_end: StreamEnd | None = None
         self.counted = False
         self.forget()
 
@@ -127,7 +127,9 @@ class BinlogLag:
 
     async def stop(self) -> None:
         """Read no more."""
-        await tasks.stop(*[one.task for one in self._streams.values() if one.task is not None])
+        await tasks.stop(
+            *[stream.task for stream in self._streams.values() if stream.task is not None]
+        )
 
     def reads(self, server: Server) -> bool:
         """Whether every transaction of a server is measured now."""
@@ -155,14 +157,14 @@ class BinlogLag:
             stream.active = stream.counted = True
             shared = self._shared
             config = shared.config
-            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
-            stream.epoch = opened.connection.epoch
+            connection = await open_connection(server, self._login, config, shared.materials, "OFF")
+            stream.epoch = connection.epoch
             try:
                 async with asyncio.timeout(config.connect_timeout):
-                    await self._ask(opened)
-                await self._read(server, stream, opened)
+                    await self._ask(connection)
+                await self._read(server, stream, connection)
             finally:
-                opened.channel.abort()
+                connection.abort()
         except _UnloggedError as error:
             self._ended(server, stream, "unlogged", str(error))
         except ServerRefusedError as error:
@@ -179,30 +181,30 @@ class BinlogLag:
         finally:
             stream.task = None  # a cancelled task keeps its frames, which know the stream
 
-    async def _ask(self, opened: Opened) -> None:
+    async def _ask(self, connection: ServerConnection) -> None:
         """Send the command for the log, from what the server had at the login.
 
         Raises:
             _UnloggedError: there would be nothing of interest.
             ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         """
-        channel, connection = opened.channel, opened.connection
-        if await query(channel, connection, _LOGS) != [b"1", b"1"]:
+        channel = connection.channel
+        if await query(connection, _LOGS) != [b"1", b"1"]:
             raise _UnloggedError(
                 "it does not log what it replicates (log_bin, log_replica_updates)"
             )
         uuid = uuid4()
         settings = _READER.format(uuid=uuid, period=round(_HEARTBEAT_S * 1e9))
-        await query(channel, connection, settings.encode())
+        await query(connection, settings.encode())
         # Few servers have so large an id; and readers with the same id are told apart by their
         # UUIDs.
         server_id = 1 << 31 | uuid.int & (1 << 31) - 1
         channel.sequence_id = 0
-        channel.write_packet(DumpRequest(server_id, opened.identity.executed).serialise())
+        channel.write_packet(DumpRequest(server_id, connection.identity.executed).serialise())
 
-    async def _read(self, server: Server, stream: _Stream, opened: Opened) -> None:
+    async def _read(self, server: Server, stream: _Stream, connection: ServerConnection) -> None:
         events = GtidStream()
-        channel = opened.channel
+        channel = connection.channel
         channel.read_ahead()
         while not events.ended:
             async with asyncio.timeout(_SILENCE_S):
@@ -223,7 +225,7 @@ class BinlogLag:
         if source == server.uuid:
             return  # its own: nothing was replicated
         servers = self._shared.topology.servers
-        clock = next((one.clock for one in servers if one.uuid == source), None)
+        clock = next((other.clock for other in servers if other.uuid == source), None)
         lag = between(times.original or None, times.immediate or None, server.clock, clock)
         if lag is not None:
             metrics = self._shared.metrics
@@ -231,14 +233,14 @@ class BinlogLag:
 
     def _began(self, server: Server, stream: _Stream) -> None:
         stream.begun_at = self._shared.now()
-        stream.told = None
+        stream.logged_end = None
         _log.info("the lag of each transaction of server %s is read in its log", server.name)
 
     def _ended(self, server: Server, stream: _Stream, cause: StreamEnd, text: str) -> None:
         stream.ended(self._shared.now())
         self._shared.metrics.binlog_stream_ended(server.name, cause)
-        if stream.told != cause:
-            stream.told = cause
+        if stream.logged_end != cause:
+            stream.logged_end = cause
             _log.warning(
                 "the binary log of server %s does not tell the lag of its transactions: %s",
                 server.name,

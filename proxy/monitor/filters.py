@@ -9,7 +9,6 @@ from proxy.server.errors import ServerRefusedError
 from proxy.server.query import query
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
 
 RIGHTS: Final = (
@@ -26,28 +25,28 @@ _BINARY_LOG: Final = (b"SHOW BINARY LOG STATUS", b"SHOW MASTER STATUS")
 """The second one is its name before MySQL 8.2."""
 
 
-async def left_out_by_applier(channel: PacketChannel, connection: ServerConnection) -> str:
+async def left_out_by_applier(connection: ServerConnection) -> str:
     """The filters of all its channels; empty if there are none.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
-    row = await query(channel, connection, _APPLIER)
+    row = await query(connection, _APPLIER)
     return _text(row[0]) if row else ""
 
 
-async def left_out_of_binary_log(channel: PacketChannel, connection: ServerConnection) -> str:
+async def left_out_of_binary_log(connection: ServerConnection) -> str:
     """Its binlog_do_db and binlog_ignore_db, which only a restart changes; empty if none.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
     try:
-        row = await query(channel, connection, _BINARY_LOG[0])
+        row = await query(connection, _BINARY_LOG[0])
     except ServerRefusedError as error:
         if error.error.code != ServerErrorCode.ER_PARSE_ERROR.code:
             raise
-        row = await query(channel, connection, _BINARY_LOG[1])
+        row = await query(connection, _BINARY_LOG[1])
     rules = zip(("binlog_do_db", "binlog_ignore_db"), row[2:4], strict=False)  # no log: no row
     return "; ".join(f"{name} = {_text(rule)}" for name, rule in rules if rule)
 

@@ -11,16 +11,13 @@ from proxy.server.query import query
 from routing.servers.replication_status import MalformedStatusError, microseconds
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
 
 IN_UTC = b"SET time_zone='+00:00'"
 """Times are shown in the session's time zone; under this one none is ambiguous."""
 
 
-async def of_primary(
-    channel: PacketChannel, connection: ServerConnection, table: str
-) -> tuple[int, int | None]:
+async def of_primary(connection: ServerConnection, table: str) -> tuple[int, int | None]:
     """Its server_id, and its newest beat, UTC µs; None if it has none of its own.
 
     Args:
@@ -32,17 +29,17 @@ async def of_primary(
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         MalformedStatusError: its answer makes no sense.
     """
-    await query(channel, connection, IN_UTC)
-    row = await query(channel, connection, b"SELECT @@server_id")
+    await query(connection, IN_UTC)
+    row = await query(connection, b"SELECT @@server_id")
     identity = (row[0] or b"") if row else b""
     if not identity.isdigit() or len(identity) > 10:
         raise MalformedStatusError("the primary's server_id is no number")
-    beat_us, _ = await of_replica(channel, connection, table, int(identity))
+    beat_us, _ = await of_replica(connection, table, int(identity))
     return int(identity), beat_us
 
 
 async def of_replica(
-    channel: PacketChannel, connection: ServerConnection, table: str, server_id: int
+    connection: ServerConnection, table: str, server_id: int
 ) -> tuple[int | None, int]:
     """The newest beat of the server with that id that this one has, and its clock, UTC µs.
 
@@ -50,9 +47,9 @@ async def of_replica(
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         MalformedStatusError: as `of_primary`.
     """
-    await query(channel, connection, IN_UTC)
+    await query(connection, IN_UTC)
     question = "SELECT MAX(ts),UTC_TIMESTAMP(6) FROM %s WHERE server_id=%d"
-    row = await query(channel, connection, (question % (table, server_id)).encode())
+    row = await query(connection, (question % (table, server_id)).encode())
     if len(row) != 2:
         raise MalformedStatusError(f"{table} does not tell a time")
     now_us = microseconds(row[1], "UTC_TIMESTAMP(6)")

@@ -20,10 +20,8 @@ from routing.servers.replication_status import MalformedStatusError, microsecond
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.monitor.binlog_lag import BinlogLag
     from proxy.observe.metrics import Hop, LagMeans
-    from proxy.server.connect.opened import Opened
     from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.lag import Lag, Span, Transaction
@@ -66,7 +64,7 @@ _STATE: Final = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
 """Asked after the others: what was received before and is not in the set is not applied."""
 
 
-async def clock(channel: PacketChannel, connection: ServerConnection) -> Clock:
+async def clock(connection: ServerConnection) -> Clock:
     """How far a server's clock is ahead of the proxy's.
 
     Raises:
@@ -74,8 +72,8 @@ async def clock(channel: PacketChannel, connection: ServerConnection) -> Clock:
         MalformedStatusError: the answer is no time.
     """
     asked_us = _now_us()
-    ask(channel, connection, _CLOCK)
-    return await _clock(channel, connection, asked_us)
+    ask(connection, _CLOCK)
+    return await _clock(connection, asked_us)
 
 
 class Refused(NamedTuple):
@@ -85,26 +83,24 @@ class Refused(NamedTuple):
     message: str
 
 
-async def look(
-    channel: PacketChannel, connection: ServerConnection
-) -> tuple[Clock, Look | Refused]:
+async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
     """The same, and what the server says about its replication, or why it does not.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError, MalformedStatusError: as `clock`.
     """
     asked_us = _now_us()
-    ask(channel, connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
+    ask(connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
     refused: Refused | None = None
-    told: list[list[dict[str, bytes | None]]] = []
-    own = await _clock(channel, connection, asked_us)
-    await answer(channel, connection)
+    tables: list[list[dict[str, bytes | None]]] = []
+    own = await _clock(connection, asked_us)
+    await answer(connection)
     for _ in (_RECEIVERS, _WORKERS):
         try:
-            told.append(await rows(channel, connection))
+            tables.append(await rows(connection))
         except ServerRefusedError as error:
             refused = refused or Refused(error.error.code, str(error))
-    row = await answer(channel, connection)
+    row = await answer(connection)
     if refused is not None:
         return own, refused
     if len(row) != 2 or row[1] is None:
@@ -113,17 +109,17 @@ async def look(
         executed = GtidSet.parse(row[1], connection.server.applied)
     except MalformedGtidSetError as error:
         raise MalformedStatusError(f"gtid_executed: {error}") from None
-    receivers, workers = told
+    receivers, workers = tables
     return own, Look(
-        [receiver(one) for one in receivers],
-        [worker(one) for one in workers],
+        [receiver(status) for status in receivers],
+        [worker(status) for status in workers],
         _time(row[0]),
         executed,
     )
 
 
-async def _clock(channel: PacketChannel, connection: ServerConnection, asked_us: int) -> Clock:
-    row = await answer(channel, connection)
+async def _clock(connection: ServerConnection, asked_us: int) -> Clock:
+    row = await answer(connection)
     return Clock.told(_time(row[0] if row else None), asked_us, _now_us())
 
 
@@ -145,11 +141,11 @@ class LagWatch:
         self._shared = shared
         self._username = username
         self._binlog = binlog
-        self._blind: set[Server] = set()  # cannot be asked, which was logged
-        self._deaf: set[Server] = set()  # likewise for heartbeats
+        self._unmeasured: set[Server] = set()  # cannot be asked, which was logged
+        self._without_heartbeat: set[Server] = set()  # likewise for heartbeats
         self._beats = Heartbeats()
 
-    async def ask(self, server: Server, opened: Opened) -> None:
+    async def ask(self, server: Server, connection: ServerConnection) -> None:
         """Ask a server that has said who it is.
 
         Raises:
@@ -157,18 +153,18 @@ class LagWatch:
         """
         try:
             if server.role is Role.PRIMARY:
-                server.clock = await clock(opened.channel, opened.connection)
+                server.clock = await clock(connection)
                 self.unmeasured(server, "it is the primary")
-                await self._beat(server, opened)
+                await self._beat(server, connection)
             else:
                 asked_us = utc_us()
-                server.clock, found = await look(opened.channel, opened.connection)
+                server.clock, found = await look(connection)
                 missing_trackers = isinstance(found, Refused) or not found.receivers
-                waits = await self._beat(server, opened) if missing_trackers else None
+                waits = await self._beat(server, connection) if missing_trackers else None
                 applied = self._replica(server, server.clock, found)
                 if waits is not None:
                     self._beats_tell(server, waits)
-                if isinstance(found, Look) and opened.connection.epoch == server.epoch:
+                if isinstance(found, Look) and connection.epoch == server.epoch:
                     answered_us = utc_us()
                     self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
         except MalformedStatusError as error:
@@ -178,25 +174,25 @@ class LagWatch:
         self._binlog.follow(server)
         self._tell_means(server)
 
-    async def _beat(self, server: Server, opened: Opened) -> Span | None:
+    async def _beat(self, server: Server, connection: ServerConnection) -> Span | None:
         """Ask for the heartbeat; return how long a replica waits for the next, as far as known."""
         table = self._shared.config.heartbeat_table
         if table is None:
             return None
-        channel, connection, beats = opened.channel, opened.connection, self._beats
+        beats = self._beats
         waits: Span | None = None
         try:
             if server.role is Role.PRIMARY:
-                beats.seen(*await heartbeat.of_primary(channel, connection, table))
+                beats.seen(*await heartbeat.of_primary(connection, table))
             else:
-                beat = await heartbeat.of_replica(channel, connection, table, beats.server_id)
+                beat = await heartbeat.of_replica(connection, table, beats.server_id)
                 waits = beats.waits(*beat)
         except (ServerRefusedError, MalformedStatusError) as error:
-            if server not in self._deaf:
-                self._deaf.add(server)
+            if server not in self._without_heartbeat:
+                self._without_heartbeat.add(server)
                 _log.warning("server %s tells no heartbeat: %s", server.name, error)
         else:
-            self._deaf.discard(server)
+            self._without_heartbeat.discard(server)
         return waits
 
     def _beats_tell(self, server: Server, waits: Span) -> None:
@@ -214,8 +210,8 @@ class LagWatch:
     def missing_trackers(self, server: Server, cause: str) -> None:
         """Nothing is known of a server's lag, which is logged once."""
         self.unmeasured(server, cause)
-        if server not in self._blind:
-            self._blind.add(server)
+        if server not in self._unmeasured:
+            self._unmeasured.add(server)
             _log.warning("the lag of server %s is not measured: %s", server.name, cause)
 
     def gone(self, server: Server) -> None:
@@ -241,32 +237,38 @@ class LagWatch:
         behind = None
         if lacking is not None:
             behind = Behind(topology.primary.uuid, lacking[0], round(lacking[1] * 1e6))
-        clocks = {one.uuid: one.clock for one in topology.servers if one.clock is not None}
+        clocks = {other.uuid: other.clock for other in topology.servers if other.clock is not None}
         disordered = lag.disordered
         applied = lag.take(found, server.epoch, own, clocks, behind)
         if lag.cause:
             self.missing_trackers(server, lag.cause)
             return []
-        if server in self._blind:
-            self._blind.discard(server)
+        if server in self._unmeasured:
+            self._unmeasured.discard(server)
             _log.info("the lag of server %s is measured", server.name)
         self._warn(server, disordered)
         metrics = shared.metrics
         metrics.source_lag(server.name, _current(lag))
         for source, span in lag.transported:
             metrics.transaction_lag(server.name, source, "transport", max(0, span.us))
-        counts = self._binlog.leaves_to_looks(server)
-        for one in applied:
-            source = one.stamped.source
-            if one.end_to_end is not None and counts:
-                lag_us = max(0, one.end_to_end.us)
-                metrics.transaction_lag(server.name, source, "end_to_end", lag_us)
-            if one.last_hop is not None:
-                metrics.transaction_lag(server.name, source, "last_hop", max(0, one.last_hop.us))
-            if one.apply_us is not None:
-                metrics.transaction_lag(server.name, source, "apply", max(0, one.apply_us))
+        self._count_applied(server, applied)
         server.measured(lag.predicts(topology.primary.uuid), shared.now())
         return applied
+
+    def _count_applied(self, server: Server, applied: list[Transaction]) -> None:
+        metrics = self._shared.metrics
+        counts = self._binlog.leaves_to_looks(server)
+        for transaction in applied:
+            source = transaction.stamped.source
+            if transaction.end_to_end is not None and counts:
+                lag_us = max(0, transaction.end_to_end.us)
+                metrics.transaction_lag(server.name, source, "end_to_end", lag_us)
+            if transaction.last_hop is not None:
+                metrics.transaction_lag(
+                    server.name, source, "last_hop", max(0, transaction.last_hop.us)
+                )
+            if transaction.apply_us is not None:
+                metrics.transaction_lag(server.name, source, "apply", max(0, transaction.apply_us))
 
     def _warn(self, server: Server, before: bool) -> None:
         """F6 of WL#7319: once when it begins, once when it is over."""
@@ -305,9 +307,9 @@ class LagWatch:
 
 def _current(lag: Lag) -> dict[tuple[str, str, Hop], float]:
     found: dict[tuple[str, str, Hop], float] = {}
-    for one in lag.sources:
-        if one.waits is not None:
-            found[one.channel, one.source, "end_to_end"] = max(0, one.waits.us) / 1e6
-        if one.hop_waits is not None:
-            found[one.channel, one.source, "last_hop"] = max(0, one.hop_waits.us) / 1e6
+    for source in lag.sources:
+        if source.waits is not None:
+            found[source.channel, source.source, "end_to_end"] = max(0, source.waits.us) / 1e6
+        if source.hop_waits is not None:
+            found[source.channel, source.source, "last_hop"] = max(0, source.hop_waits.us) / 1e6
     return found

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from proxy import tasks
 from proxy.channel import ChannelClosedError
-from proxy.server.connect.greeting import be_greeted_on, connect
+from proxy.server.connect.greeting import await_greeting_on, connect
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from routing.servers.liveness_timer import QUIET_S, LivenessTimer
 
@@ -41,7 +41,7 @@ class Liveness:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._task: asyncio.Task[None] | None = None
-        self._silences: dict[Server, LivenessTimer] = {}
+        self._timers: dict[Server, LivenessTimer] = {}
         self._questions: dict[Server, asyncio.Task[None]] = {}
         self._dead: set[Server] = set()
         # How much the connections that keep a read waiting had sent, and since when it is no more.
@@ -67,19 +67,26 @@ class Liveness:
         now = shared.now()
         waiting = self._look_at_reads(now)
         for server in shared.topology.servers:
-            silence = self._silences.get(server)
-            if silence is None:
-                silence = self._silences[server] = LivenessTimer(shared.config.connect_timeout)
-            silence.look(server.said, now)
+            timer = self._timers.get(server)
+            if timer is None:
+                timer = self._timers[server] = LivenessTimer(shared.config.connect_timeout)
+            timer.look(server.packets_received, now)
             silent = waiting.get(server, [])
-            if silent and silence.is_in_question(min(self._waiting[one][1] for one in silent), now):
-                silence.ask(now)
+            if silent and timer.is_in_question(
+                min(self._waiting[connection][1] for connection in silent), now
+            ):
+                timer.ask(now)
                 if server not in self._questions:
-                    task = tasks.start(self._ask(server, silence), f"ask {server.name}")
+                    task = tasks.start(self._ask(server, timer), f"ask {server.name}")
                     self._questions[server] = task
-            if silence.is_dead(now):
+            if timer.is_dead(now):
                 self._leave(
-                    server, [one for one in silent if now - self._waiting[one][1] > QUIET_S]
+                    server,
+                    [
+                        connection
+                        for connection in silent
+                        if now - self._waiting[connection][1] > QUIET_S
+                    ],
                 )
             elif server in self._dead:
                 self._dead.remove(server)
@@ -93,9 +100,11 @@ class Liveness:
             connection = session.keeps_waiting
             if connection is None:
                 continue
-            said = connection.said
+            received = connection.packets_received
             before = self._waiting.get(connection)
-            waiting[connection] = (said, now) if before is None or before[0] != said else before
+            waiting[connection] = (
+                (received, now) if before is None or before[0] != received else before
+            )
             found.setdefault(connection.server, []).append(connection)
         self._waiting = waiting
         return found
@@ -116,14 +125,14 @@ class Liveness:
         for connection in connections:
             connection.give_up("it says nothing, and does not answer who connects")
 
-    async def _ask(self, server: Server, silence: LivenessTimer) -> None:
+    async def _ask(self, server: Server, timer: LivenessTimer) -> None:
         """Connect, and wait for the greeting, for as long as it takes.
 
         A connection that was made is not given up for another one: a server that wakes up would
             count each one that ended without a packet (max_connect_errors).
         """
         try:
-            while silence.asked_at is not None:
+            while timer.asked_at is not None:
                 try:
                     await self._hear(server)
                 except TimeoutError:
@@ -136,12 +145,12 @@ class Liveness:
                 ) as error:
                     if _is_ours(error):
                         _log.warning("replica %s cannot be asked: %s", server.name, error)
-                        silence.withdraw()
+                        timer.withdraw()
                         return
-                    silence.refused = True
+                    timer.refused = True
                     await asyncio.sleep(_INTERVAL_S)
                 else:
-                    server.said += 1
+                    server.packets_received += 1
                     server.reached()
                     self._shared.metrics.server_up(server.name, True)
                     return
@@ -158,10 +167,10 @@ class Liveness:
         async with asyncio.timeout(self._shared.config.connect_timeout):
             channel = await connect(server)
         try:
-            greeted = await be_greeted_on(channel, server)
+            attempt = await await_greeting_on(channel, server)
         except ServerRefusedError:
             return  # by a server that is alive
-        greeted.leave()
+        attempt.leave()
 
 
 def _is_ours(error: Exception) -> bool:

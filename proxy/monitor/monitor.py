@@ -25,7 +25,7 @@ from routing.servers.observations import Observation
 from routing.servers.topology import ProbeResult
 
 if TYPE_CHECKING:
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
 
@@ -73,9 +73,9 @@ class Monitor:
             capabilities=Capability.CLIENT_DEPRECATE_EOF,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._opened: dict[Server, Opened] = {}
-        self._blind: set[Server] = set()  # may not be asked for filters, which was logged
-        self._veiled: set[Server] = set()  # those whose replication may not be seen
+        self._connections: dict[Server, ServerConnection] = {}
+        self._filters_hidden: set[Server] = set()  # may not be asked for filters, which was logged
+        self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared, self._login)
         self._lag = LagWatch(shared, self._login.username, self._binlog)
@@ -100,18 +100,18 @@ class Monitor:
         """Watch no more."""
         await tasks.stop(*self._tasks)
         await self._binlog.stop()
-        for server in list(self._opened):
+        for server in list(self._connections):
             self._drop(server)
         self._succession.end()
 
     def _drop(self, server: Server) -> None:
-        opened = self._opened.pop(server, None)
-        if opened is not None:
-            opened.channel.abort()
+        connection = self._connections.pop(server, None)
+        if connection is not None:
+            connection.abort()
 
     async def _watch(self, server: Server) -> None:
         while True:
-            if server.sight is not ProbeResult.UNKNOWN:
+            if server.probe_result is not ProbeResult.UNKNOWN:
                 await asyncio.sleep(self._shared.config.monitor_interval)
             await self._look(server)
             await self._succession.judge()
@@ -125,17 +125,17 @@ class Monitor:
         try:
             async with asyncio.timeout(shared.config.connect_timeout):
                 await self._ask_again(server)
-            sight = ProbeResult.ANSWERED
+            result = ProbeResult.ANSWERED
         except ServerRefusedError as error:
             cause = str(error)
             leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
-            sight = ProbeResult.GONE if leaving else ProbeResult.REFUSED
+            result = ProbeResult.GONE if leaving else ProbeResult.REFUSED
             usable = error.error.code in _ACCOUNT_ERRORS | _STATEMENT_ERRORS
         except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
             cause = str(error) or "no answer in time"
-            sight = ProbeResult.GONE
+            result = ProbeResult.GONE
             usable = False
-        if sight is not ProbeResult.ANSWERED:
+        if result is not ProbeResult.ANSWERED:
             self._drop(server)
             server.lag = None
             shared.metrics.lag(server.name, None)
@@ -146,13 +146,13 @@ class Monitor:
             server.reached()
         else:
             server.unreachable(shared.now())
-        before, server.sight, server.seen_at = server.sight, sight, began_at
+        before, server.probe_result, server.seen_at = server.probe_result, result, began_at
         shared.metrics.server_up(server.name, usable)
-        shared.metrics.server_watched(server.name, sight is ProbeResult.ANSWERED)
+        shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)
         shared.metrics.server_writable(server.name, server.takes_writes)
-        if sight is before:
+        if result is before:
             return
-        if sight is ProbeResult.ANSWERED:
+        if result is ProbeResult.ANSWERED:
             _log.info("server %s is up (%s)", server.name, server.version)
         elif not usable:
             _log.warning("server %s is down: %s", server.name, cause)
@@ -171,7 +171,7 @@ class Monitor:
         A connection can be killed, or ended for being idle, and its statement interrupted, while
         the server serves everybody else: only a new connection tells that it does not.
         """
-        kept = self._opened.get(server)
+        kept = self._connections.get(server)
         if kept is not None:
             try:
                 await self._ask(server)
@@ -190,25 +190,25 @@ class Monitor:
         config = shared.config
         asked_at = shared.now()
         held = shared.topology.held_by_replicas()
-        opened = self._opened.get(server)
-        if opened is None:
-            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
-            self._opened[server] = opened
-            identity = opened.identity
-            await self._ask_binary_log(server, opened)
+        connection = self._connections.get(server)
+        if connection is None:
+            connection = await open_connection(server, self._login, config, shared.materials, "OFF")
+            self._connections[server] = connection
+            identity = connection.identity
+            await self._ask_binary_log(server, connection)
         else:
-            identity = await identify(opened.channel, opened.connection, server)
-        await self._ask_applier(server, opened)
+            identity = await identify(connection)
+        await self._ask_applier(server, connection)
         self._judge_filters()
         if self._succession.follows and not identity.read_only:
-            server.sources = await self._sources(server, opened)
+            server.sources = await self._sources(server, connection)
         server.seen_read_only(identity.read_only)
         now = shared.now()
         if server is shared.topology.primary:
-            if shared.terms.has_begun():
-                shared.terms.judge(held, identity)
+            if shared.primary_epoch.has_begun():
+                shared.primary_epoch.judge(held, identity)
             else:
-                await shared.terms.begin(opened, self._login)
+                await shared.primary_epoch.begin(connection, self._login)
             if not server.gtids:
                 shared.sessions.stopped_naming(server)
             shared.topology.observations.take(
@@ -227,42 +227,42 @@ class Monitor:
             server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
             shared.metrics.gap(server.name, server.gap)
             if server.regained:
-                await self._ask_purged(server, opened)
-        await self._ask_lag(server, opened)
-        if server in self._veiled:
+                await self._ask_purged(server, connection)
+        await self._ask_lag(server, connection)
+        if server in self._sources_hidden:
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
         if shared.sharing is not None:
             shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
 
-    async def _ask_purged(self, server: Server, opened: Opened) -> None:
-        row = await query(opened.channel, opened.connection, _PURGED)
+    async def _ask_purged(self, server: Server, connection: ServerConnection) -> None:
+        row = await query(connection, _PURGED)
         if len(row) == 2 and row[0] is not None and row[1] is not None:
             server.got_again(GtidSet.parse(row[0], server.applied), GtidSet.parse(row[1]))
 
-    async def _ask_lag(self, server: Server, opened: Opened) -> None:
+    async def _ask_lag(self, server: Server, connection: ServerConnection) -> None:
         try:
             # It has said who it is: locked tables are no reason not to use it.
             async with asyncio.timeout(self._shared.config.connect_timeout / 2):
-                await self._lag.ask(server, opened)
+                await self._lag.ask(server, connection)
         except TimeoutError:
             self._lag.missing_trackers(server, "its replication tables give no answer in time")
             self._drop(server)  # the answer may still come
 
-    async def _ask_binary_log(self, server: Server, opened: Opened) -> None:
+    async def _ask_binary_log(self, server: Server, connection: ServerConnection) -> None:
         filters = server.filters
         before = filters.binary_log
         try:
-            filters.binary_log = await left_out_of_binary_log(opened.channel, opened.connection)
+            filters.binary_log = await left_out_of_binary_log(connection)
         except ServerRefusedError as error:
             filters.binary_log = None
             self._cannot_see(server, error)
         if filters.binary_log and filters.binary_log != before:
             _log.warning("server %s does not log everything: %s", server.name, filters.binary_log)
 
-    async def _ask_applier(self, server: Server, opened: Opened) -> None:
+    async def _ask_applier(self, server: Server, connection: ServerConnection) -> None:
         try:
-            applier = await left_out_by_applier(opened.channel, opened.connection)
+            applier = await left_out_by_applier(connection)
         except ServerRefusedError as error:
             server.filters.applier = None
             self._cannot_see(server, error)
@@ -270,8 +270,8 @@ class Monitor:
             server.filters.applier = applier
 
     def _cannot_see(self, server: Server, error: ServerRefusedError) -> None:
-        if server not in self._blind:
-            self._blind.add(server)
+        if server not in self._filters_hidden:
+            self._filters_hidden.add(server)
             _log.warning(
                 "the monitor may not see what replication leaves out at %s (%s), so a replica with"
                 " filters would be read; %s TO %s",
@@ -300,13 +300,13 @@ class Monitor:
                 )
         self._shared.metrics.filtered(primary.name, lacking=False)
 
-    async def _sources(self, server: Server, opened: Opened) -> frozenset[str] | None:
+    async def _sources(self, server: Server, connection: ServerConnection) -> frozenset[str] | None:
         """The servers that a server replicates from; None if that may not be seen."""
         try:
-            found = await sources(opened.channel, opened.connection)
+            found = await sources(connection)
         except ServerRefusedError as error:
-            if server not in self._veiled:
-                self._veiled.add(server)
+            if server not in self._sources_hidden:
+                self._sources_hidden.add(server)
                 _log.error(
                     "whether server %s replicates cannot be seen, so it is never followed as the"
                     " primary: %s; GRANT REPLICATION CLIENT ON *.* TO %s",
@@ -315,5 +315,5 @@ class Monitor:
                     self._login.username,
                 )
             return None
-        self._veiled.discard(server)
+        self._sources_hidden.discard(server)
         return found

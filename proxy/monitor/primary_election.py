@@ -42,7 +42,7 @@ class PrimaryElection:
         self._judging = asyncio.Lock()
         self._unkept = ""  # why nothing can be written
         self._trouble = ""
-        self._strays: set[Server] = set()
+        self._read_write_replicas: set[Server] = set()
 
     @property
     def follows(self) -> bool:
@@ -86,7 +86,7 @@ class PrimaryElection:
                     _log.error("%s", unkept)
                 self._unkept = unkept
                 obstacle = unkept or self._election.obstacle
-                self._tell_strays()
+                self._warn_of_read_write_replicas()
             self._shared.metrics.primary_disputed(bool(self._shared.topology.rivals))
             self._tell(self._judged(obstacle))
 
@@ -149,9 +149,9 @@ class PrimaryElection:
         )
         promote(shared, server)
         election.followed(server)
-        for one in shared.topology.servers:
-            one.errant = EMPTY
-            shared.metrics.errant_gtids(one.name, 0)
+        for other in shared.topology.servers:
+            other.errant = EMPTY
+            shared.metrics.errant_gtids(other.name, 0)
 
     def _judged(self, obstacle: str) -> str:
         """Why clients' writes cannot be served; empty if they can, as far as is known."""
@@ -162,15 +162,15 @@ class PrimaryElection:
                 f"{_names(topology.rivals)} take writes, and it is not clear which is the primary:"
                 " none gets a write until all but one are read only, replicate or are gone"
             )
-        if primary.sight is ProbeResult.GONE:
+        if primary.probe_result is ProbeResult.GONE:
             why = f"the primary {primary.name} cannot be reached"
-        elif primary.sight is ProbeResult.ANSWERED and primary.read_only:
+        elif primary.probe_result is ProbeResult.ANSWERED and primary.read_only:
             why = f"the primary {primary.name} is read only"
         else:
             return ""
         if self._election is None:
             return why
-        able = [one for one in topology.replicas if one.takes_writes and not one.sources]
+        able = [other for other in topology.replicas if other.takes_writes and not other.sources]
         if not able:
             return why
         obstacle = obstacle or f"nobody was seen to open it; {REOPEN}"
@@ -188,19 +188,19 @@ class PrimaryElection:
         self._trouble = trouble
         self._shared.metrics.unfit(trouble)
 
-    def _tell_strays(self) -> None:
+    def _warn_of_read_write_replicas(self) -> None:
         """Log servers that take writes and are neither the primary nor one of its rivals."""
         topology = self._shared.topology
-        strays = {one for one in topology.replicas if one.takes_writes}
-        strays.difference_update(topology.rivals)
-        for server in strays - self._strays:
+        read_write = {other for other in topology.replicas if other.takes_writes}
+        read_write.difference_update(topology.rivals)
+        for server in read_write - self._read_write_replicas:
             _log.warning(
                 "server %s takes writes, too, and gets none here: the primary is %s; make the other"
                 " one read only",
                 server.name,
                 topology.primary.name,
             )
-        self._strays = strays
+        self._read_write_replicas = read_write
 
 
 def promote(shared: Shared, server: Server) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from proxy.server.query import ask, rows
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
 
 
-async def sources(channel: PacketChannel, connection: ServerConnection) -> frozenset[str]:
+async def sources(connection: ServerConnection) -> frozenset[str]:
     """Ask a server whom it is configured to replicate from (`Server.sources`).
 
     That takes the right REPLICATION CLIENT. Channels of Group Replication are not among them.
@@ -20,6 +19,8 @@ async def sources(channel: PacketChannel, connection: ServerConnection) -> froze
         ServerRefusedError: it may not be asked.
         ChannelClosedError, ProtocolError: as `query`.
     """
-    ask(channel, connection, b"SHOW REPLICA STATUS")
-    channels = await rows(channel, connection)
-    return frozenset((one.get("Source_UUID") or b"").decode("ascii", "replace") for one in channels)
+    ask(connection, b"SHOW REPLICA STATUS")
+    channels = await rows(connection)
+    return frozenset(
+        (channel.get("Source_UUID") or b"").decode("ascii", "replace") for channel in channels
+    )

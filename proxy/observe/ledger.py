@@ -176,7 +176,7 @@ class Ledger:
     def identified(
         self, server: Server, executed: GtidSet, asked_us: int, answered_us: int
     ) -> None:
-        """Enter what a server has said that it has; called if that is new (`Server.witness`)."""
+        """Enter what a server says that it has, where that is new (`Server.apply_listener`)."""
         self.proved(server, "probed", executed, asked_us, answered_us)
 
     def lost(self, scope: ScopeState, gtids: GtidSet) -> None:

@@ -26,14 +26,29 @@ from protocol.response_stream import RESULTS, ResponseStream
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from protocol.whole_answer import take
 from proxy.channel import ChannelClosedError
+from proxy.server.account import Requirement
+from proxy.server.connection_stage import (
+    CLOSED,
+    IDLE,
+    IN_USE,
+    LENT,
+    LOGGED_IN,
+    READY,
+    SANDBOX,
+    next_stage,
+)
 from proxy.server.exchange import FORWARD, PREPARE, WAIT, Purpose
 from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
 from routing.session.diagnostics_area import ConnectionArea
+from routing.unexpected_event import UnexpectedEventError
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
+    from proxy.server.connection_stage import Stage
     from proxy.server.exchange import Batch, Exchange
+    from proxy.server.identity import Identity
+    from proxy.server.settings import Settings
     from proxy.server.slots import Slot
     from proxy.server.verified_login import VerifiedLogin
     from routing.servers.topology import Server
@@ -101,8 +116,36 @@ class Taker:
         raise NotImplementedError
 
 
+class Opening:
+    """What is known of a connection, and needed, only until a session has it.
+
+    Attributes:
+        channel: what it is written to and read from; None while it is lent.
+        settings: what a sandbox has refused.
+        refusal: how.
+        identity: what the server said of itself.
+        requirement: what the primary could not check of the client, since it saw the proxy's TLS.
+    """
+
+    __slots__ = ("channel", "identity", "refusal", "requirement", "settings")
+
+    def __init__(
+        self,
+        channel: PacketChannel | None,
+        identity: Identity | None = None,
+        requirement: Requirement = Requirement.NOTHING,
+    ) -> None:
+        self.channel = channel
+        self.settings: Settings | None = None
+        self.refusal: ErrPacket | None = None
+        self.identity = identity
+        self.requirement = requirement
+
+
 class ServerConnection:
-    """A connection that was logged in (`proxy.server.login`).
+    """A connection from its login to its end (`proxy.server.connection_stage`).
+
+    Until a session has it, statements go over its `channel` (`proxy.server.query`).
 
     Attributes:
         server: which server it leads to.
@@ -114,7 +157,7 @@ class ServerConnection:
             its client began a new connection (`Identity.renewable`).
         keepable: after a COM_CHANGE_USER it is like a new connection.
         slot: the session's right to it, if a session has it; ends with the connection.
-        judged: the login that the server let in, if it may be lent to another such; else None.
+        verified_login: the login that the server let in; None if it may not be lent to another.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
         stream: the state of the response that is being read.
@@ -122,34 +165,42 @@ class ServerConnection:
         silent: results end without trackers: CLIENT_DEPRECATE_EOF was not negotiated.
         mirror: what it was told of the session that uses it.
         area: what of that session's diagnostics area is true on it.
-        said: how many times the server has sent something.
+        packets_received: how many times the server has sent something.
         drained: bytes read of an answer that nobody waits for any more.
         overdue: it owes the answer to a probe that nobody waits for any more.
         lost: it cannot be used any more.
     """
 
-    def __init__(self, server: Server, capabilities: Capability, thread_id: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        capabilities: Capability,
+        thread_id: int,
+        channel: PacketChannel | None = None,
+    ) -> None:
         self.server = server
         self.capabilities = capabilities
         self.thread_id = thread_id
         self.epoch = 0
         self.opened_at = 0.0
+        # Flags side by side take a byte each.
         self.kept = False
         self.renewed = False
         self.keepable = False
-        self.judged: VerifiedLogin | None = None
+        self.overdue = False
+        self.lost = False
+        flags = int(capabilities)
+        self.query_attributes = flags & _QUERY_ATTRIBUTES != 0
+        self.silent = flags & _DEPRECATE_EOF == 0
+        self._begun = False  # the stream reads the answer to `_current`
+        self.verified_login: VerifiedLogin | None = None
         self.slot: Slot | None = None
         self.settings = b""
         self.max_packet = 1024
         self.mirror = Mirror()
         self.area = ConnectionArea(server)
-        self.overdue = False
-        self.lost = False
-        self.said = 0
+        self.packets_received = 0
         self.drained = 0
-        flags = int(capabilities)
-        self.query_attributes = flags & _QUERY_ATTRIBUTES != 0
-        self.silent = flags & _DEPRECATE_EOF == 0
         self.stream = ResponseStream(
             deprecate_eof=not self.silent,
             session_track=flags & _SESSION_TRACK != 0,
@@ -159,28 +210,116 @@ class ServerConnection:
         self._owner: Owner | None = None
         self._transport: asyncio.Transport | None = None
         self._current: Exchange | None = None
-        self._begun = False  # the stream reads its answer
         self._taker: Taker | None = None  # of the client's answer that is awaited
         self._queue: deque[Exchange] = deque()
         self._preface: tuple[bytes, ...] = ()  # goes in front of whatever is sent first
         self._preface_answer = PREPARE
         self._ahead = b""  # the same, once the answers are registered
+        self._stage: Stage = LOGGED_IN
+        self._opening: Opening | None = None if channel is None else Opening(channel)
 
     def __repr__(self) -> str:
         """Where it stands."""
-        words = [f"id {self.thread_id}", f"epoch {self.epoch}"]
+        words = [self.stage.replace("_", " "), f"id {self.thread_id}", f"epoch {self.epoch}"]
         awaited = [] if self._current is None else [self._current, *self._queue]
         words += [f"awaits {exchange.purpose.value}" for exchange in awaited]
         words += ["has a transaction"] if self.mirror.transaction_reads is not None else []
         words += ["to be reset"] if self.mirror.needs_reset else []
         words += ["overdue"] if self.overdue else []
-        words += ["lost"] if self.lost else []
         return f"<ServerConnection to {self.server.name}: {', '.join(words)}>"
+
+    # Until a session has it
+
+    @property
+    def stage(self) -> Stage:
+        """Where it stands."""
+        return CLOSED if self.lost else self._stage
+
+    @property
+    def opening(self) -> Opening:
+        """What is known of it until a session has it.
+
+        Raises:
+            UnexpectedEventError: a session has it, or has had it.
+        """
+        if self._opening is None:
+            raise UnexpectedEventError("a question before its session", self.stage)
+        return self._opening
+
+    @property
+    def channel(self) -> PacketChannel:
+        """What it is written to and read from until a session has it.
+
+        Raises:
+            ChannelClosedError: it was lent, and is gone.
+            UnexpectedEventError: it is lent, or a session has it, or has had it.
+        """
+        channel = self.opening.channel
+        if channel is not None:
+            return channel
+        if self.lost:
+            raise ChannelClosedError("the connection is closed")
+        raise UnexpectedEventError("a question over a channel", self.stage)
+
+    @property
+    def identity(self) -> Identity:
+        """What the server said of itself, until a session has it.
+
+        Raises:
+            UnexpectedEventError: it has not said that yet, or a session has it, or has had it.
+        """
+        identity = self.opening.identity
+        if identity is None:
+            raise UnexpectedEventError("who the server is", self.stage)
+        return identity
+
+    def enter(self, stage: Stage) -> None:
+        """It goes on to this stage.
+
+        Raises:
+            UnexpectedEventError: it cannot.
+        """
+        self._stage = next_stage(self.stage, stage)
+
+    def enter_sandbox(self, settings: Settings, refusal: ErrPacket) -> None:
+        """The server takes no settings before the account has a new password."""
+        self.enter(SANDBOX)
+        self.opening.settings, self.opening.refusal = settings, refusal
+
+    def become_ready(self, identity: Identity, requirement: Requirement) -> None:
+        """The settings are made; what the server said of itself, and what the account requires."""
+        self.enter(READY)
+        self.opening.identity, self.opening.requirement = identity, requirement
+
+    def hand_over(self, owner: Owner) -> None:
+        """Let a session have it from now on.
+
+        Raises:
+            ChannelClosedError: it is gone.
+            UnexpectedEventError: it is not ready, nor lent.
+        """
+        channel = self.opening.channel
+        if self.lost:
+            raise ChannelClosedError("the connection is closed")
+        stage = next_stage(self._stage, IN_USE)
+        if channel is None:
+            self._owner = owner
+        else:
+            self.attach(channel.hand_over(self), owner)
+        self._stage, self._opening = stage, None
 
     def attach(self, transport: asyncio.Transport, owner: Owner) -> None:
         """Start to serve `owner` over `transport`."""
         self._transport = transport
         self._owner = owner
+
+    def abort(self) -> None:
+        """Drop it at once if it goes over a channel, else close it."""
+        if self._opening is not None and self._opening.channel is not None:
+            self._opening.channel.abort()
+        self.close()
+
+    # In use
 
     @property
     def unsent(self) -> bool:
@@ -220,14 +359,10 @@ class ServerConnection:
         """What the answer that is being read is for."""
         return None if self._current is None else self._current.purpose
 
-    def serve(self, owner: Owner) -> None:
-        """Serve another owner; the connection is idle."""
-        self._owner = owner
-
-    @property
-    def preface(self) -> tuple[bytes, ...]:
-        """What is to go in front of whatever is sent first, packets."""
-        return self._preface
+    def take_preface(self) -> tuple[bytes, ...]:
+        """What is to go in front of whatever is sent first, packets; the caller sends it."""
+        packets, self._preface = self._preface, ()
+        return packets
 
     def begin_with(self, exchange: Exchange, *packets: bytes) -> None:
         """Send these commands in one write with the next one, or never if none follows."""
@@ -314,55 +449,73 @@ class ServerConnection:
         if self._transport is not None and not self.lost:
             self._transport.resume_reading()
 
-    def lend(self) -> tuple[asyncio.Transport, bool]:
-        """Give up the transport, for a login over it; the second value says whether it is TLS.
+    # Behind its session
+
+    def detach(self, following: Stage) -> tuple[asyncio.Transport, bool]:
+        """Give up the transport; the connection goes on as another object at that stage.
+
+        Code that still holds this one, such as a question that went over it, sees that it is lost.
+
+        Returns:
+            The transport, and whether TLS protects it.
 
         Raises:
             ChannelClosedError: it is gone.
+            UnexpectedEventError: it cannot go on at that stage.
         """
         transport = self._transport
         if transport is None or self.lost or transport.is_closing():
             raise ChannelClosedError("the connection is closed")
+        next_stage(self._stage, following)
         self._owner = None
         self._transport = None
         self._end()
         return transport, transport.get_extra_info("ssl_object") is not None
 
     def pass_on(self, owner: Owner) -> ServerConnection:
-        """The same connection as another object, for another owner; this one is used up.
-
-        Code that still holds this one, such as a question that went over it, sees that it is lost.
+        """The same connection as another object, idle; this one is used up.
 
         Raises:
             ChannelClosedError: it is gone.
         """
-        transport, _ = self.lend()
-        other = self._copy()
+        transport, _ = self.detach(IDLE)
+        other = self._copy(IDLE)
         transport.set_protocol(cast("asyncio.BaseProtocol", other))
         other.attach(transport, owner)
         other.resume_reading()
         return other
 
+    def lend(self, identity: Identity, requirement: Requirement) -> None:
+        """An idle one serves a login without asking the server, which has told this before."""
+        self.enter(LENT)
+        self._opening = Opening(None, identity, requirement)
+
     def pass_on_to(self, channel: PacketChannel) -> ServerConnection:
-        """The same, unattached, so that questions can go over a channel first; with the slot.
+        """A lent one as another object, with its slot, to be asked something over a channel first.
+
+        What is to go in front of whatever is sent first goes in front of that.
 
         Raises:
             ChannelClosedError: it is gone.
         """
         slot = self.take_slot()
-        transport, secure = self.lend()
-        other = self._copy()
+        opening = self.opening
+        transport, secure = self.detach(READY)
+        other = self._copy(READY)
         other.slot = slot
+        other._opening = Opening(channel, opening.identity, opening.requirement)
+        other._preface, other._preface_answer = self._preface, self._preface_answer
         channel.adopt(transport, 0, secure=secure)
         channel.read_ahead()
         return other
 
-    def _copy(self) -> ServerConnection:
+    def _copy(self, stage: Stage) -> ServerConnection:
         other = ServerConnection(self.server, self.capabilities, self.thread_id)
+        other._stage = stage
         other.epoch = self.epoch
         other.opened_at = self.opened_at
         other.keepable = self.keepable
-        other.judged = self.judged
+        other.verified_login = self.verified_login
         other.kept = True
         other.renewed = self.renewed
         other.settings = self.settings
@@ -406,13 +559,13 @@ class ServerConnection:
 
     # asyncio.Protocol
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:  # noqa: C901, PLR0912 a call for each part would cost
         """Walk what came and give it to its exchanges."""
         owner = self._owner
         if owner is None:
             return
-        self.said += 1
-        self.server.said += 1
+        self.packets_received += 1
+        self.server.packets_received += 1
         position = 0
         size = len(data)
         stream = self.stream

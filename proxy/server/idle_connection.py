@@ -53,13 +53,13 @@ class IdleConnection:
             next login.
         since: when it was kept, monotonic s.
         clean: nothing of the last session is left.
-        as_judged: and it is again as the judged login left it.
+        as_logged_in: and it is again as the verified login left it.
         reserved: a client was greeted with its id.
         slot: the right to it, while it is not clean yet, or is reserved.
     """
 
     __slots__ = (
-        *("_cleaned", "_pool", "as_judged", "clean", "connection"),
+        *("_cleaned", "_pool", "as_logged_in", "clean", "connection"),
         *("reserved", "since", "slot", "username"),
     )
 
@@ -67,7 +67,7 @@ class IdleConnection:
         self, pool: Keeper, connection: ServerConnection, username: str, since: float
     ) -> None:
         """Take over a connection, which is used up; ChannelClosedError if it is gone."""
-        self.clean = self.as_judged = connection.unused
+        self.clean = self.as_logged_in = connection.unused
         self.slot = connection.take_slot()
         try:
             self.connection = connection.pass_on(self)
@@ -119,14 +119,14 @@ class IdleConnection:
             return
         connection = self.connection
         connection.renewed = True
-        judged = connection.judged
-        for _ in range(3 if judged is None else judged.answers):
+        verified = connection.verified_login
+        for _ in range(3 if verified is None else verified.answers):
             connection.expect(PREPARE)
-        if judged is None:
+        if verified is None:
             connection.write(_CLEAN_UP[connection.query_attributes])
         else:
             connection.expect(DEFAULTS)
-            connection.write(judged.clean_up)
+            connection.write(verified.clean_up)
 
     async def cleaned(self, within: float) -> None:
         """Return when it is clean, or cannot be used, or after `within` seconds."""
@@ -148,8 +148,8 @@ class IdleConnection:
         """Judge an answer to what cleans it up."""
         if connection.stream.error is not None:
             self._pool.drop(self, "refused")
-        elif purpose is Purpose.DEFAULTS and connection.judged is not None:
-            self.as_judged = connection.stream.row == connection.judged.row
+        elif purpose is Purpose.DEFAULTS and connection.verified_login is not None:
+            self.as_logged_in = connection.stream.row == connection.verified_login.row
 
     def settled(self, connection: ServerConnection) -> None:
         """It is clean."""

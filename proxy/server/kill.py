@@ -41,8 +41,8 @@ async def kill(
         materials: for TLS.
         query_only: end its statement and leave the connection.
     """
-    what = b"QUERY" if query_only else b"CONNECTION"
-    sql = b"KILL %s %d" % (what, connection.thread_id)
+    scope = b"QUERY" if query_only else b"CONNECTION"
+    sql = b"KILL %s %d" % (scope, connection.thread_id)
     try:
         await _run_once(connection.server, login, config, materials, sql)
     except (ServerUnreachableError, ServerRefusedError) as error:
@@ -57,11 +57,11 @@ async def _run_once(
     Raises:
         ServerUnreachableError, ServerRefusedError: as `open_connection`.
     """
-    opened = await open_connection(server, login, config, materials)
+    connection = await open_connection(server, login, config, materials)
     try:
         async with asyncio.timeout(config.connect_timeout):
-            await query(opened.channel, opened.connection, sql)
+            await query(connection, sql)
     except (TimeoutError, ChannelClosedError, ProtocolError) as error:
         raise ServerUnreachableError(str(error)) from error
     finally:
-        opened.channel.close()
+        connection.channel.close()

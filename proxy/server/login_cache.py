@@ -43,13 +43,13 @@ class LoginCache:
         self._changed_at = float("-inf")
         self._refused: OrderedDict[str, float] = OrderedDict()  # when, by user name
 
-    def trusts(self, judged: VerifiedLogin) -> bool:
-        """Whether a login like the judged one may be accepted without asking."""
-        since = judged.at
+    def trusts(self, verified: VerifiedLogin) -> bool:
+        """Whether a login like the verified one may be accepted without asking."""
+        since = verified.at
         return (
             self._now() - since < self.age
             and since > self._changed_at
-            and since > self._refused.get(judged.login.username[:_LONGEST_USER], self._changed_at)
+            and since > self._refused.get(verified.login.username[:_LONGEST_USER], self._changed_at)
         )
 
     def refused(self, username: str, code: int) -> None:

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
-from proxy.server.connect.greeting import Greeted, be_greeted
-from proxy.server.connect.opened import Lent, Opened, Sandbox
-from proxy.server.connect.opening import open_session
-from proxy.server.connect.relogin import change_user
+from proxy.server.connect.change_user import change_user
+from proxy.server.connect.greeting import ConnectionAttempt, await_greeting
+from proxy.server.connect.opening import open_session, without_sandbox
+from proxy.server.connection_stage import READY
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.exchange import PREPARE, REPLAY_DIAGNOSTICS
 from proxy.server.idle_connection import IdleConnection
@@ -83,10 +83,12 @@ class Logins:
         self._metrics = metrics
         self._pool = pool
         self._slots = slots
-        self._lending = pool.lending
+        self._login_cache = pool.login_cache
         self._now = asyncio.get_running_loop().time
 
-    async def enter(self, server: Server, met: Greeted | IdleConnection | None = None) -> Slot:
+    async def enter(
+        self, server: Server, met: ConnectionAttempt | IdleConnection | None = None
+    ) -> Slot:
         """The right to a connection, as soon as it is the caller's turn.
 
         Args:
@@ -107,7 +109,7 @@ class Logins:
         schema: str,
         slot: Slot | None = None,
         met: IdleConnection | None = None,
-    ) -> Lent | None:
+    ) -> ServerConnection | None:
         """A connection on which the server accepted the same login a moment ago; or None.
 
         Args:
@@ -120,19 +122,19 @@ class Logins:
             met: the connection that the client was greeted with; no other is lent then.
         """
         pool = self._pool
-        if not self._lending.age or server.down_until > self._now():
+        if not self._login_cache.age or server.down_until > self._now():
             return None
         if self._needs_new(server, login):
             return None
         kind = _kind(server, login.capabilities, tracking)
         for kept in pool.fitting(server, kind) if met is None else (met,):
             connection = kept.connection
-            judged = connection.judged
+            verified = connection.verified_login
             if (
-                judged is None
-                or not kept.as_judged
-                or not self._lending.trusts(judged)
-                or not judged.is_of(login, tracking)
+                verified is None
+                or not kept.as_logged_in
+                or not self._login_cache.trusts(verified)
+                or not verified.is_of(login, tracking)
                 or not pool.fits(kept, server, kind)
             ):
                 continue
@@ -150,12 +152,10 @@ class Logins:
             connection.mirror.tracks_all = tracking == "ALL_GTIDS"
             connection.begin_with(
                 REPLAY_DIAGNOSTICS if server.role is Role.PRIMARY else PREPARE,
-                *preface(
-                    *(server.role, judged, login.own_attributes),
-                    connection.query_attributes,
-                ),
+                *preface(server.role, verified, login.own_attributes, connection.query_attributes),
             )
-            return Lent(connection, judged.identity, judged.requirement)
+            connection.lend(verified.identity, verified.requirement)
+            return connection
         return None
 
     async def log_in(
@@ -164,8 +164,8 @@ class Logins:
         login: Login,
         tracking: str,
         slot: Slot,
-        met: Greeted | IdleConnection | None = None,
-    ) -> Opened | Sandbox:
+        met: ConnectionAttempt | IdleConnection | None = None,
+    ) -> ServerConnection:
         """Log in, over a kept connection if a fitting one exists.
 
         Args:
@@ -180,33 +180,37 @@ class Logins:
             ServerUnreachableError, ServerRefusedError: as `open_session`.
         """
         try:
-            outcome = await self._log_in(server, login, tracking, met)
+            connection = await self._log_in(server, login, tracking, met)
         except BaseException:
             slot.free()
             raise
-        outcome.connection.slot = slot
-        return outcome
+        connection.slot = slot
+        return connection
 
     async def _log_in(
-        self, server: Server, login: Login, tracking: str, met: Greeted | IdleConnection | None
-    ) -> Opened | Sandbox:
-        greeted = met if isinstance(met, Greeted) else None
-        if greeted is None:
+        self,
+        server: Server,
+        login: Login,
+        tracking: str,
+        met: ConnectionAttempt | IdleConnection | None,
+    ) -> ServerConnection:
+        attempt = met if isinstance(met, ConnectionAttempt) else None
+        if attempt is None:
             kept = self._take(
                 server, login, tracking, met if isinstance(met, IdleConnection) else None
             )
             if kept is not None:
-                opened = await self._log_in_on(kept, login, tracking)
-                if opened is not None:
-                    return opened
-        opened = await self._log_in_anew(server, login, tracking, greeted)
-        self._compare(server, opened.connection)
-        self._count_handshake(server, opened)
-        return opened
+                connection = await self._log_in_on(kept, login, tracking)
+                if connection is not None:
+                    return connection
+        connection = await self._log_in_anew(server, login, tracking, attempt)
+        self._compare(server, connection)
+        self._count_handshake(connection)
+        return connection
 
     async def open_connection(
         self, server: Server, login: Login, tracking: str, at_most: float
-    ) -> Opened:
+    ) -> ServerConnection:
         """As `enter` and `log_in`, where an expired password is a refusal.
 
         `at_most` is how long to wait for a turn, s.
@@ -215,11 +219,7 @@ class Logins:
             ServerUnreachableError, ServerRefusedError: as `enter` and `log_in`.
         """
         slot = await self._slots.take(server, at_most)
-        opened = await self.log_in(server, login, tracking, slot)
-        if isinstance(opened, Sandbox):
-            opened.channel.abort()
-            raise ServerRefusedError(opened.refusal)
-        return opened
+        return without_sandbox(await self.log_in(server, login, tracking, slot))
 
     async def cleaned(self, kept: IdleConnection) -> None:
         """Return when the connection of a greeted client is clean, or will not be soon."""
@@ -240,7 +240,11 @@ class Logins:
         """
         found = list(self._pool.fitting(server, _kind(server, capabilities, "")))
         kept = next(
-            (one for one in found if one.connection.judged and one.username == username),
+            (
+                idle
+                for idle in found
+                if idle.connection.verified_login and idle.username == username
+            ),
             found[0] if found else None,
         )
         if kept is None:
@@ -253,25 +257,25 @@ class Logins:
         kept.reserved = True
         return kept
 
-    async def be_greeted(self, server: Server) -> Greeted | None:
+    async def await_greeting(self, server: Server) -> ConnectionAttempt | None:
         """A new connection for a client whose user is not known yet; None where all are taken.
 
         Raises:
             ServerUnreachableError, ServerRefusedError: as
-            `proxy.server.connect.greeting.be_greeted`.
+            `proxy.server.connect.greeting.await_greeting`.
         """
         slot = self._slots.try_take(server)
         if slot is None:
             return None
         self._leave_room(server)
         try:
-            greeted = await be_greeted(server, self._config)
+            attempt = await await_greeting(server, self._config)
         except BaseException:
             slot.free()
             raise
-        greeted.slot = slot
-        slot.use(greeted)
-        return greeted
+        attempt.slot = slot
+        slot.use(attempt)
+        return attempt
 
     def _leave_room(self, server: Server) -> None:
         """A holder of a slot is about to open a connection."""
@@ -289,12 +293,12 @@ class Logins:
             if reserved is not None:
                 pool.drop(reserved, "unfit")  # only this client was told its id
         elif reserved is None:
-            kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
+            kept = next((idle for idle in pool.fitting(server, kind) if idle.clean), None)
         elif reserved.clean and pool.fits(reserved, server, kind):
             kept = reserved
         else:
             pool.drop(reserved, "unfit")  # only this client was told its id
-            kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
+            kept = next((idle for idle in pool.fitting(server, kind) if idle.clean), None)
         if kept is not None:
             pool.remove(kept)
         return kept
@@ -304,14 +308,15 @@ class Logins:
 
     async def _log_in_on(
         self, kept: IdleConnection, login: Login, tracking: str
-    ) -> Opened | Sandbox | None:
+    ) -> ServerConnection | None:
         """None if a new connection has to be opened."""
         server = kept.server
-        connection = kept.connection
         settings = self._settings(server, login, tracking)
         within = min(_TRY_S, self._config.connect_timeout)
         try:
-            opened = await change_user(connection, login, settings, server.max_packet, within)
+            connection = await change_user(
+                kept.connection, login, settings, server.max_packet, within
+            )
         except ServerRefusedError as error:
             if error.error.code in _VERDICTS:
                 raise
@@ -320,27 +325,30 @@ class Logins:
         except ServerUnreachableError:
             self._metrics.kept_dropped(server.name, "lost")
             return None
-        if isinstance(opened, Opened) and not opened.identity.renewable:
-            opened.channel.close()
+        if connection.stage == READY and not connection.identity.renewable:
+            connection.channel.close()
             self._pool.drop_all(server, "changed")
             self._metrics.kept_dropped(server.name, "changed")
             return None
-        opened.connection.renewed = True
+        connection.renewed = True
         self._metrics.kept_taken(server.name)
-        return opened
+        return connection
 
     async def _log_in_anew(
-        self, server: Server, login: Login, tracking: str, greeted: Greeted | None
-    ) -> Opened | Sandbox:
+        self, server: Server, login: Login, tracking: str, attempt: ConnectionAttempt | None
+    ) -> ServerConnection:
         made_room = False
-        if greeted is None:
+        if attempt is None:
             self._leave_room(server)
         for pause in (*_PAUSES_S, None):
             try:
                 return await open_session(
-                    *(server, login, self._config, self._materials),
+                    server,
+                    login,
+                    self._config,
+                    self._materials,
                     self._settings(server, login, tracking),
-                    greeted,
+                    attempt,
                 )
             except ServerRefusedError as error:
                 made_room = self._make_room(server, login.username, error) or made_room
@@ -348,12 +356,12 @@ class Logins:
                 made_room = made_room or self._slots.room(server) is not None
                 if pause is None or not made_room or error.error.code not in _FULL:
                     raise
-            greeted = None
+            attempt = None
             await asyncio.sleep(pause)
         raise AssertionError  # the last attempt returns or raises
 
     def _settings(self, server: Server, login: Login, tracking: str) -> Settings:
-        remembered = login if self._lending.age else None
+        remembered = login if self._login_cache.age else None
         return Settings(server.role, tracking, login.database or "", remembered, self._now())
 
     def _make_room(self, server: Server, username: str, error: ServerRefusedError) -> bool:
@@ -369,10 +377,11 @@ class Logins:
             self._pool.drop(kept, "room")
         return bool(found)
 
-    def _count_handshake(self, server: Server, opened: Opened | Sandbox) -> None:
-        if opened.channel.secure and not opened.channel.closed:
-            tls = opened.channel.transport.get_extra_info("ssl_object")
-            self._metrics.tls_handshake(server.name, resumed=tls.session_reused)
+    def _count_handshake(self, connection: ServerConnection) -> None:
+        channel = connection.channel
+        if channel.secure and not channel.closed:
+            tls = channel.transport.get_extra_info("ssl_object")
+            self._metrics.tls_handshake(connection.server.name, resumed=tls.session_reused)
 
     def _compare(self, server: Server, new: ServerConnection) -> None:
         """Drop those that the server would no longer accept as it did."""
@@ -383,7 +392,7 @@ class Logins:
                 self._pool.drop(kept, "changed")
 
 
-def _slot_of(met: Greeted | IdleConnection) -> Slot | None:
+def _slot_of(met: ConnectionAttempt | IdleConnection) -> Slot | None:
     """The slot of the connection that a client was greeted with, taken from it."""
     slot, met.slot = met.slot, None
     if slot is not None:

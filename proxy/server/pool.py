@@ -45,7 +45,7 @@ class Pool:
     """The kept connections of one worker.
 
     Attributes:
-        lending: whether what was judged still counts.
+        login_cache: whether what was judged still counts.
     """
 
     def __init__(self, config: Config, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,7 +54,7 @@ class Pool:
         self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
         self._most = config.kept_connections
-        self.lending = LoginCache(config.login_age if self._most else 0.0, time.monotonic)
+        self.login_cache = LoginCache(config.login_age if self._most else 0.0, time.monotonic)
         self._kept: dict[Server, list[IdleConnection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._cascading: OrderedDict[str, None] = OrderedDict()  # users
@@ -108,9 +108,9 @@ class Pool:
 
     def remove(self, kept: IdleConnection) -> None:
         """A login uses it."""
-        there = self._kept[kept.server]
-        there.remove(kept)
-        self._metrics.kept(kept.server.name, len(there))
+        connections = self._kept[kept.server]
+        connections.remove(kept)
+        self._metrics.kept(kept.server.name, len(connections))
 
     def make_room(self, server: Server, room: int) -> None:
         """Close those that have waited longest, until there are no more than `room` at rest."""
@@ -131,12 +131,14 @@ class Pool:
         if not self._may_keep(connection, username, now):
             connection.close()
             return
-        if connection.judged is not None and not self.lending.trusts(connection.judged):
-            connection.judged = None
+        if connection.verified_login is not None and not self.login_cache.trusts(
+            connection.verified_login
+        ):
+            connection.verified_login = None
         server = connection.server
-        there = self._kept.setdefault(server, [])
-        if len(there) >= self._most:
-            oldest = next((one for one in there if not one.reserved), None)
+        connections = self._kept.setdefault(server, [])
+        if len(connections) >= self._most:
+            oldest = next((idle for idle in connections if not idle.reserved), None)
             if oldest is None:
                 connection.close()
                 return
@@ -146,8 +148,8 @@ class Pool:
         except ChannelClosedError:
             connection.close()  # nobody needs to know how it ends
             return
-        there.append(kept)
-        self._metrics.kept(server.name, len(there))
+        connections.append(kept)
+        self._metrics.kept(server.name, len(connections))
         kept.clean_up()
         self._watch()
 
@@ -172,8 +174,8 @@ class Pool:
 
     def drop(self, kept: IdleConnection, cause: Dropped) -> None:
         """Close one."""
-        there = self._kept.get(kept.server)
-        if there is None or kept not in there:
+        connections = self._kept.get(kept.server)
+        if connections is None or kept not in connections:
             return
         self.remove(kept)
         self._metrics.kept_dropped(kept.server.name, cause)
@@ -198,7 +200,9 @@ class Pool:
         """Close those that have not been needed for too long."""
         if self._sweep is not None:
             return
-        waiting = [kept for there in self._kept.values() for kept in there if not kept.reserved]
+        waiting = [
+            kept for connections in self._kept.values() for kept in connections if not kept.reserved
+        ]
         if waiting:
             first = min(kept.since for kept in waiting)
             left = first + self._config.kept_connection_age - self._now()
@@ -207,8 +211,8 @@ class Pool:
     def _close_old(self) -> None:
         self._sweep = None
         oldest = self._now() - self._config.kept_connection_age
-        for there in list(self._kept.values()):
-            for kept in list(there):
+        for connections in list(self._kept.values()):
+            for kept in list(connections):
                 if kept.since <= oldest and not kept.reserved:
                     self.drop(kept, "age")
         self._watch()

@@ -23,7 +23,6 @@ from routing.servers.topology import Role
 from routing.session.defaults import COLUMN, ROOM, defaults_of
 
 if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
     from routing.servers.topology import Server
 
@@ -47,22 +46,19 @@ _IDENTITY_COLUMNS: Final = 17
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
-async def query(
-    channel: PacketChannel, connection: ServerConnection, sql: bytes
-) -> list[bytes | None]:
-    """Run a statement on a connection that was not handed over; return its first row, or [].
+async def query(connection: ServerConnection, sql: bytes) -> list[bytes | None]:
+    """Run a statement on a connection that no session has yet; return its first row, or [].
 
     Raises:
         ServerRefusedError: the server answered with an error.
         ChannelClosedError: the connection broke.
         ProtocolError: the server broke the protocol.
     """
-    ask(channel, connection, sql)
-    return await answer(channel, connection)
+    ask(connection, sql)
+    return await answer(connection)
 
 
 def ask(
-    channel: PacketChannel,
     connection: ServerConnection,
     *statements: bytes,
     ahead: tuple[bytes, ...] = (),
@@ -74,20 +70,20 @@ def ask(
     Raises:
         ChannelClosedError: the connection broke.
     """
-    channel.transport.write(
+    connection.channel.transport.write(
         b"".join(
             [*ahead, *(frame(com_query(sql, connection.query_attributes), 0) for sql in statements)]
         )
     )
 
 
-async def answer(channel: PacketChannel, connection: ServerConnection) -> list[bytes | None]:
+async def answer(connection: ServerConnection) -> list[bytes | None]:
     """The first row of the answer to a statement that was asked, or [].
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
-    stream = connection.stream
+    channel, stream = connection.channel, connection.stream
     stream.begin(RESULTS, keep_row=True)
     while not stream.done:
         received = await channel.read_some()
@@ -101,16 +97,14 @@ async def answer(channel: PacketChannel, connection: ServerConnection) -> list[b
     return [] if stream.row is None else parse_text_row(stream.row)
 
 
-async def rows(
-    channel: PacketChannel, connection: ServerConnection
-) -> list[dict[str, bytes | None]]:
+async def rows(connection: ServerConnection) -> list[dict[str, bytes | None]]:
     """All rows of the answer to a statement that was asked, by the names of their columns.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
+    channel, stream = connection.channel, connection.stream
     channel.sequence_id = 1
-    stream = connection.stream
     stream.begin(RESULTS)
     columns = 0
     names: list[str] = []
@@ -141,41 +135,16 @@ def _lacks_variable(server: Server, error: ErrPacket) -> ServerRefusedError:
     return ServerRefusedError(ErrPacket(error.code, error.sqlstate, message))
 
 
-async def identify(
-    channel: PacketChannel,
-    connection: ServerConnection,
-    server: Server,
-    *behind: bytes,
-    present: bool = False,
-) -> Identity:
-    """Ask a server who it is and what it has applied, and enter that into the topology.
-
-    Statements that follow `behind` go out in the same write; `answer` is to be called for each.
-
-    Args:
-        channel: to the server.
-        connection: likewise.
-        server: it.
-        behind: as told above.
-        present: the connection leads to the present incarnation (`Server.epoch`), which it proved
-            when it was opened.
+async def _identity_row(connection: ServerConnection) -> list[bytes | None]:
+    """The answer to the question who a server is.
 
     Raises:
-        PacketLimitLoweredError: it does not take the question; the next one will be short.
-        ServerRefusedError, ProtocolError: as `query`.
-        ChannelClosedError: as `query`; or the server is another incarnation by now.
+        PacketLimitLoweredError, ServerRefusedError, ProtocolError, ChannelClosedError: as
+            `identify`.
     """
-    before = server.applied
-    epoch = server.epoch
-    asked_at = time.monotonic()
-    confirms = server.role is Role.REPLICA and server.is_doubtful(asked_at)
-    if confirms:
-        server.asks(asked_at)
-    asked_us = utc_us()
-    question = _SHORT if server.takes_short else _PRESENT if present else _WHOLE
-    ask(channel, connection, question, *behind)
+    server = connection.server
     try:
-        row = await answer(channel, connection)
+        row = await answer(connection)
     except ChannelClosedError:
         server.takes_short = True  # perhaps: the close may have come before the error
         raise
@@ -186,23 +155,64 @@ async def identify(
         if error.error.code == ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE.code:
             raise _lacks_variable(server, error.error) from error
         raise
-    answered_us = utc_us()
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
-    uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]
-    read_only, ordered, largest, counted, init, cascades, roles, uptime = row[6:14]
-    defaults, owned, text = row[14:]
-    if uuid is None or largest is None or uptime is None or owned is None or text is None:
+    return row
+
+
+def _not_null(value: bytes | None) -> bytes:
+    if value is None:
         raise MalformedPacketError("the server did not say who it is")
-    if not _NUMBER.fullmatch(uptime):
-        raise MalformedPacketError("the server's Uptime is no number of seconds")
-    if not _NUMBER.fullmatch(largest):
-        raise MalformedPacketError("the server's max_allowed_packet is no number of bytes")
-    if counted is None or not _NUMBER.fullmatch(counted):
-        raise MalformedPacketError("the server's max_user_connections is no number")
+    return value
+
+
+def _number(value: bytes | None, fault: str) -> int:
+    if value is None or not _NUMBER.fullmatch(value):
+        raise MalformedPacketError(f"the server's {fault}")
+    return int(value)
+
+
+async def identify(
+    connection: ServerConnection,
+    *behind: bytes,
+    present: bool = False,
+) -> Identity:
+    """Ask a server who it is and what it has applied, and enter that into the topology.
+
+    Statements that follow `behind` go out in the same write; `answer` is to be called for each.
+
+    Args:
+        connection: to the server.
+        behind: as told above.
+        present: the connection leads to the present incarnation (`Server.epoch`), which it proved
+            when it was opened.
+
+    Raises:
+        PacketLimitLoweredError: it does not take the question; the next one will be short.
+        ServerRefusedError, ProtocolError: as `query`.
+        ChannelClosedError: as `query`; or the server is another incarnation by now.
+    """
+    server = connection.server
+    before = server.applied
+    epoch = server.epoch
+    asked_at = time.monotonic()
+    confirms = server.role is Role.REPLICA and server.is_doubtful(asked_at)
+    if confirms:
+        server.asks(asked_at)
+    asked_us = utc_us()
+    question = _SHORT if server.takes_short else _PRESENT if present else _WHOLE
+    ask(connection, question, *behind)
+    row = await _identity_row(connection)
+    answered_us = utc_us()
+    _, gtid_mode, sql_mode, autocommit, character_set, isolation, read_only = row[:7]
+    ordered, _, _, init, cascades, roles, _, defaults, _, _ = row[7:]
+    uuid, owned, text = _not_null(row[0]), _not_null(row[15]), _not_null(row[16])
+    uptime = _number(row[13], "Uptime is no number of seconds")
+    largest = _number(row[8], "max_allowed_packet is no number of bytes")
+    counted = _number(row[9], "max_user_connections is no number")
     if present and server.epoch != epoch:
         raise ChannelClosedError("the server has begun anew meanwhile")
-    server.takes_short = int(largest) < ROOM
+    server.takes_short = largest < ROOM
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
     server.keeps_order(ordered == b"1", asked_at, time.monotonic())
@@ -211,7 +221,7 @@ async def identify(
     grew = not executed <= server.applied
     started = server.started
     if question is not _PRESENT:
-        started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
+        started = (asked_us / 1e6 - uptime - 1, answered_us / 1e6 - uptime)
     name = uuid.decode("ascii", "replace")
     connection.epoch = server.observed(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
@@ -219,8 +229,8 @@ async def identify(
     if confirms:
         server.confirmed(connection.epoch, asked_at)
     grew = grew or server.epoch != epoch
-    if grew and not late and server.witness is not None:
-        server.witness.identified(server, executed, asked_us, answered_us)
+    if grew and not late and server.apply_listener is not None:
+        server.apply_listener.identified(server, executed, asked_us, answered_us)
     return Identity(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),
@@ -228,10 +238,10 @@ async def identify(
         isolation=(isolation or b"").decode("ascii", "replace"),
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),
-        max_allowed_packet=int(largest),
+        max_allowed_packet=largest,
         roles=(roles or b"").decode("utf-8", "surrogateescape"),
         read_only=read_only != b"0",
-        counted=int(counted),
+        counted=counted,
         init_connect=(init or b"").decode("utf-8", "surrogateescape"),
         # A replica's connections only read.
         cascade_triggers=cascades == b"1" and server.role is Role.PRIMARY,

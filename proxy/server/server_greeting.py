@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
-from proxy.server.connect.greeting import greet
+from proxy.server.connect.greeting import read_greeting
 from proxy.server.errors import ServerUnreachableError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ServerGreeting:
     async def learn(self, primary: Server, config: Config, metrics: Metrics) -> None:
         """Let the primary say who it is, if it can be reached."""
         try:
-            greeting = await greet(primary, config)
+            greeting = await read_greeting(primary, config)
         except ServerUnreachableError as error:
             metrics.server_up(primary.name, False)
             _log.warning("the primary %s cannot be reached yet: %s", primary.name, error)

@@ -77,7 +77,6 @@ class VerifiedLogin:
         requirement: what its client's connection must be.
         row: the answer to `question` and to what it asks beside it when a session has ended.
         clean_up: packets that give the next session what the login gave, and ask that last.
-        answers: how many answers come before that to `question`.
     """
 
     login: Login
@@ -87,7 +86,11 @@ class VerifiedLogin:
     requirement: Requirement
     row: bytes
     clean_up: bytes
-    answers: int
+
+    @property
+    def answers(self) -> int:
+        """How many answers come before that to `question`; a selected schema has one more."""
+        return 3 if self.login.database is None else 4
 
     def is_of(self, login: Login, tracking: str) -> bool:
         """Whether a login is the same as this one; the capabilities are the connection's."""
@@ -113,7 +116,7 @@ def question(role: Role, beside: bytes = b"") -> bytes:
 
 
 def preface(
-    role: Role, judged: VerifiedLogin, own: Mapping[str, str], has_attributes: bool
+    role: Role, verified: VerifiedLogin, own: Mapping[str, str], has_attributes: bool
 ) -> list[bytes]:
     """Packets for the first write of the session that a connection is lent to.
 
@@ -122,17 +125,17 @@ def preface(
 
     Args:
         role: of the server that it leads to.
-        judged: the login that it was opened by.
+        verified: the login that it was opened by.
         own: Tidegate's attributes of the session.
         has_attributes: queries on it have attributes.
     """
     statements = [attributes.told(own)]
-    if role is Role.PRIMARY and not judged.identity.has_roles:
+    if role is Role.PRIMARY and not verified.identity.has_roles:
         statements.append(b"SET ROLE NONE")
     return [frame(com_query(sql, has_attributes), 0) for sql in statements]
 
 
-def judged(
+def verified_login(
     settings: Settings,
     made: bytes,
     has_attributes: bool,
@@ -167,7 +170,6 @@ def judged(
         schema = login.database.encode("utf-8", "surrogateescape")
         packets.append(frame(bytes((Command.COM_INIT_DB,)) + schema, 0))
     packets.append(frame(com_query(restoring, has_attributes), 0))
-    answers = len(packets)
     is_told = bool(identity.defaults.values)
     later = question(settings.role, b"," + COLUMN if is_told else b"")
     packets.append(frame(com_query(later, has_attributes), 0))
@@ -179,7 +181,6 @@ def judged(
         requirement,
         row + lenenc_bytes(identity.defaults.row) if is_told else row,
         b"".join(packets),
-        answers,
     )
 
 

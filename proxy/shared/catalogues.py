@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
 from proxy.server import view_question
-from proxy.server.connect.opened import Lent, Opened
+from proxy.server.connection_stage import LENT
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import query
 from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
@@ -148,28 +148,27 @@ class Catalogues:
         """A view may have changed, or become visible."""
         self.era = object()
 
-    async def learn(self, opened: Opened | Lent, user: str) -> None:
+    async def learn(self, connection: ServerConnection, user: str) -> None:
         """Ask over a connection that has just logged in, if nobody has asked yet.
 
         Where it was lent, that is left to the session's first statement.
         """
-        if isinstance(opened, Lent):
+        if connection.stage == LENT:
             return
         account = self.of(user, "")
         if self.off or account.era is self.era or account.asking:
             return
-        connection = opened.connection
         sql = account.ask(connection, self.era)
         try:
-            row = await query(opened.channel, connection, sql)
-            await query(opened.channel, connection, view_question.AFTER)
+            row = await query(connection, sql)
+            await query(connection, view_question.AFTER)
             reading = self._reading(account, view_question.read(row))
             if reading is not None:
                 await self._read(account, reading)
         except (ServerRefusedError, ChannelClosedError, ProtocolError) as error:
             self._failed(account, str(error))
         except BaseException:
-            opened.channel.abort()
+            connection.abort()
             raise
         finally:
             if account.asker is connection:

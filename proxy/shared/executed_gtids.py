@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from protocol.gtid import GtidSet
     from proxy.config import Config
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.tls.materials import Materials
@@ -41,7 +41,7 @@ class ExecutedGtids:
         self._materials = materials
         self._now = now
 
-    async def of_primary(self, opened: Opened) -> Identity:
+    async def of_primary(self, connection: ServerConnection) -> Identity:
         """Ask the primary over a connection that awaits nothing.
 
         Raises:
@@ -50,7 +50,7 @@ class ExecutedGtids:
         limit = self._config.connect_timeout
         try:
             async with asyncio.timeout(limit):
-                return await identify(opened.channel, opened.connection, opened.connection.server)
+                return await identify(connection)
         except TimeoutError as error:
             raise ServerUnreachableError(
                 f"no answer within {limit:g} s (connect-timeout)"
@@ -67,7 +67,7 @@ class ExecutedGtids:
     async def _of_replica(self, replica: Server, login: Login) -> GtidSet:
         try:
             async with asyncio.timeout(_REPLICA_S):
-                opened = await open_connection(
+                connection = await open_connection(
                     replica, replace(login, database=None), self._config, self._materials, "OFF"
                 )
         except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
@@ -77,5 +77,5 @@ class ExecutedGtids:
                 error or "no answer in time",
             )
             return EMPTY
-        opened.channel.close()
-        return opened.identity.executed | opened.identity.owned
+        connection.channel.close()
+        return connection.identity.executed | connection.identity.owned

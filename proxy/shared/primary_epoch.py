@@ -26,7 +26,7 @@ from protocol.gtid import EMPTY
 if TYPE_CHECKING:
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
-    from proxy.server.connect.opened import Opened
+    from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.shared.executed_gtids import ExecutedGtids
@@ -63,11 +63,11 @@ class PrimaryEpoch:
         self._comparing = asyncio.Lock()
         self._diverged: set[Server] = set()  # as the log says
 
-    async def begin(self, opened: Opened, login: Login) -> None:
+    async def begin(self, connection: ServerConnection, login: Login) -> None:
         """Return when the present term has begun; the first caller does the comparison.
 
         Args:
-            opened: a connection to the primary that awaits nothing.
+            connection: a connection to the primary that awaits nothing.
             login: as whom the replicas are asked.
 
         Raises:
@@ -80,17 +80,17 @@ class PrimaryEpoch:
         try:
             async with self._comparing:
                 # The term may end meanwhile; this connection says nothing about another primary.
-                while not self.has_begun() and opened.connection.server is topology.primary:
-                    await self._compare(opened, login)
+                while not self.has_begun() and connection.server is topology.primary:
+                    await self._compare(connection, login)
         except BaseException:
-            opened.channel.abort()
+            connection.abort()
             raise
 
     def has_begun(self) -> bool:
         """Whether the present term has."""
         return self._begun == self._topology.term
 
-    async def _compare(self, opened: Opened, login: Login) -> None:
+    async def _compare(self, connection: ServerConnection, login: Login) -> None:
         topology = self._topology
         term = topology.term
         self._sessions.leave_primary()  # their answers are of an earlier term
@@ -105,7 +105,7 @@ class PrimaryEpoch:
         entered = [] if sharing is None else sharing.required()
         must_have = [required for _, required, _ in asked] + [required for _, required in entered]
         if any(one.gtids for one in held) or any(must_have):
-            identity = await self._executed_gtids.of_primary(opened)
+            identity = await self._executed_gtids.of_primary(connection)
             if topology.term != term:
                 return
             has = identity.executed | identity.owned

@@ -48,13 +48,13 @@ class Refusals:
         else:
             self.failed(client, f"was refused ({cause}): {why}")
 
-    def failed(self, client: PacketChannel, what: str) -> None:
-        """Log, and do not count, what else went wrong for a client that wants to log in."""
+    def failed(self, client: PacketChannel, event: str) -> None:
+        """Log, and do not count, an event that kept a client from logging in."""
         if self._bucket.reserve(self._now(), 0.0) is None:
             self._unlogged += 1
             return
         self.flush()
-        _log.warning("client %s %s", _name(client), what[:_LONGEST])
+        _log.warning("client %s %s", _name(client), event[:_LONGEST])
 
     def flush(self) -> None:
         """Tell how many were not logged."""

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 class Shared:
     """Everything that outlives a session.
 
+    A plain record: `proxy.serve.build` alone makes it, and names each value; readers take what they
+    need from it. Groups of values would only be a second name for each.
+
     Attributes:
         config: the configuration.
         worker: its number, from 0.
@@ -57,14 +60,14 @@ class Shared:
         sessions: the open sessions.
         other_workers: the other workers; None if there are none.
         kill_targets: finds the session that a KILL names, in this worker or another.
-        terms: begins the terms of primaries.
+        primary_epoch: begins the terms of primaries.
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         pool: connections to servers that no session has.
         slots: how many connections sessions may have, and who waits for one.
         logins: logs sessions in at servers.
-        offer: what clients are greeted with.
-        habits: what clients of a host negotiate.
+        server_greeting: what clients are greeted with.
+        client_profiles: what clients of a host negotiate.
         known_passwords: the passwords of users who have logged in.
         refusals: clients that were turned away.
         classifier: classifies statements, and remembers those that it has seen.
@@ -88,14 +91,14 @@ class Shared:
     sessions: Sessions
     other_workers: OtherWorkers | None
     kill_targets: KillTargets
-    terms: PrimaryEpoch
+    primary_epoch: PrimaryEpoch
     probes: Probes
     waits: Waits
     pool: Pool
     slots: Slots
     logins: Logins
-    offer: ServerGreeting
-    habits: ClientProfile
+    server_greeting: ServerGreeting
+    client_profiles: ClientProfile
     known_passwords: KnownPasswords
     refusals: Refusals
     classifier: Classifier

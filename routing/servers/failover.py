@@ -68,7 +68,7 @@ class Election:
         self.obstacle = ""
         if primary.takes_writes:
             self._had = primary.applied
-        if any(server.sight is ProbeResult.UNKNOWN for server in topology.servers):
+        if any(server.probe_result is ProbeResult.UNKNOWN for server in topology.servers):
             return None
         if primary.takes_writes and primary.uuid == self.kept:
             self.settled = True
@@ -113,10 +113,10 @@ class Election:
             return "it cannot be seen whether it replicates (grant the monitor REPLICATION CLIENT)"
         primary = topology.primary
         lacked = (self._had & primary.applied) - server.applied  # it may have been made anew
-        if primary.sight is not ProbeResult.GONE and lacked:
+        if primary.probe_result is not ProbeResult.GONE and lacked:
             return f"it lacks what {primary.name} has, which is there still: {lacked.text}"
         if not server.opened:
-            if primary.sight is ProbeResult.GONE and server.uuid in self.former:
+            if primary.probe_result is ProbeResult.GONE and server.uuid in self.former:
                 return f"it was the primary before {primary.name}, which may come back; {REOPEN}"
             for other in topology.servers:
                 lacked = _without_own(other) - server.applied
@@ -126,9 +126,9 @@ class Election:
 
 
 def _has_stepped_down(primary: Server, claimant: Server) -> bool:
-    if primary.sight is ProbeResult.GONE:
+    if primary.probe_result is ProbeResult.GONE:
         return True
-    if primary.sight is not ProbeResult.ANSWERED:
+    if primary.probe_result is not ProbeResult.ANSWERED:
         return False
     return primary.read_only is True or claimant.uuid in (primary.sources or ())
 

@@ -22,16 +22,16 @@ class LivenessTimer:
     def __init__(self, patience: float) -> None:
         """`patience` is how long a server has to answer, s."""
         self._patience = patience
-        self._said: int | None = None
+        self._received: int | None = None
         self._heard_at = 0.0
         self._asked_last = 0.0
         self.asked_at: float | None = None
         self.refused = False
 
-    def look(self, said: int, now: float) -> None:
-        """Take the count of what the server has sent so far (`Server.said`)."""
-        if said != self._said:
-            self._said = said
+    def look(self, received: int, now: float) -> None:
+        """Take the count of what the server has sent so far (`Server.packets_received`)."""
+        if received != self._received:
+            self._received = received
             self._heard_at = now
             self.asked_at = None
             self.refused = False

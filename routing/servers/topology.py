@@ -75,7 +75,7 @@ class Server:
             connections of earlier ones are broken, whether that was noticed or not. (A start that
             has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
-        said: how many times it has said something, on whatever connection.
+        packets_received: how many times it has sent something, on whatever connection.
         takes_short: it may take no packets but short ones, as its last login showed.
         max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
@@ -85,7 +85,7 @@ class Server:
         proof_max_age: how long that counts without being asked for again, s.
         read_only: `@@GLOBAL.read_only`, as the monitor saw it last; None before.
         opened: it was read only, and then no more, and was not started in between.
-        sight: how the monitor's last look ended.
+        probe_result: how the monitor's last look ended.
         seen_at: when that look began, monotonic s.
         sources: UUIDs of those that it is configured to replicate from, running or not ("" where it
             was never connected); None if that was not asked or may not be seen.
@@ -104,7 +104,7 @@ class Server:
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
-        witness: is told when it says that it has more, or began anew; None if nobody is.
+        apply_listener: is told when it says that it has more, or began anew; None if nobody is.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -115,7 +115,7 @@ class Server:
         self.epoch = 0
         self.started_epoch = 0
         self.version = ""
-        self.said = 0
+        self.packets_received = 0
         self.max_packet = 0
         self.takes_short = False
         self.gtids = True
@@ -125,7 +125,7 @@ class Server:
         self.proof_max_age = inf
         self.read_only: bool | None = None
         self.opened = False
-        self.sight = ProbeResult.UNKNOWN
+        self.probe_result = ProbeResult.UNKNOWN
         self.seen_at = 0.0
         self.sources: frozenset[str] | None = None
         self.lag: float | None = None
@@ -138,7 +138,7 @@ class Server:
         self.lost_running = False
         self.diverged_before: dict[str, GtidSet] = {}
         self.filters = Filters()
-        self.witness: ApplyListener | None = None
+        self.apply_listener: ApplyListener | None = None
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
@@ -224,7 +224,7 @@ class Server:
     @property
     def takes_writes(self) -> bool:
         """Whether it did when the monitor looked last."""
-        return self.sight is ProbeResult.ANSWERED and self.read_only is False
+        return self.probe_result is ProbeResult.ANSWERED and self.read_only is False
 
     def is_doubtful(self, now: float) -> bool:
         """Whether what it has proved was proved too long ago; `now` is monotonic, s."""
@@ -295,7 +295,7 @@ class Server:
             epoch_before: `epoch` at that moment, if that may have changed.
             sent_at: that moment, monotonic s.
         """
-        self.said += 1
+        self.packets_received += 1
         restarted = (
             uuid != self.uuid
             or started[0] - self._started[1] > RESTART_SLACK_S

@@ -160,7 +160,7 @@ async def before(
         await proxy.other_workers.start(proxy.kill_targets.answer)
     monitor = Monitor(proxy)
     await monitor.start()
-    await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
+    await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
     signs_of_life = Liveness(proxy)
     stage = Stage(proxy, await listener.start(reuse_port=False), cluster)

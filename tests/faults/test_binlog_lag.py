@@ -53,8 +53,8 @@ def counted(on: Stage, part: str = "end_to_end") -> int:
 
 async def looks(on: Stage, times: int = 3) -> None:
     (server,) = on.proxy.topology.replicas
-    said = server.said
-    await eventually(lambda: server.said > said + times)
+    said = server.packets_received
+    await eventually(lambda: server.packets_received > said + times)
 
 
 async def insert(on: Stage, times: int) -> None:

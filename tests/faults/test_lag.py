@@ -44,8 +44,8 @@ def found(on: Stage) -> list[SourceLag]:
 async def looks(on: Stage, times: int = 3) -> None:
     """Wait until the monitor has looked at the replica so often."""
     (server,) = on.proxy.topology.replicas
-    before = server.said
-    await eventually(lambda: server.said > before + times)
+    before = server.packets_received
+    await eventually(lambda: server.packets_received > before + times)
 
 
 def us(span: Span | None) -> int:
@@ -135,7 +135,7 @@ async def test_what_is_refused_is_unmeasured_told_once_and_told_when_it_is_over(
         await looks(on)
         assert on.count(MEASURED, server.name) == 0
         assert not on.proxy.metrics.snapshot()["values"][CURRENT]
-        assert server.sight is ProbeResult.ANSWERED
+        assert server.probe_result is ProbeResult.ANSWERED
         assert server.lag == 0  # which needs no right
         faults.clear()
         await eventually(lambda: not server.replication.cause)
@@ -152,7 +152,7 @@ async def test_a_table_that_makes_no_sense_is_no_end_of_its_server() -> None:
         for nonsense in (rows([b"soon"]), rows([None], [b"x"])):
             on.cluster.replicas[0].faults.raw_reply(nonsense, CONNECTION_TABLE, times=None)
             await eventually(lambda: bool(server.replication.cause))
-            assert server.sight is ProbeResult.ANSWERED
+            assert server.probe_result is ProbeResult.ANSWERED
             on.cluster.replicas[0].faults.clear()
             await eventually(lambda: not server.replication.cause)
         time_of_day = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
@@ -160,7 +160,7 @@ async def test_a_table_that_makes_no_sense_is_no_end_of_its_server() -> None:
             rows([b"half past", b""], columns=2), time_of_day, times=None
         )
         await eventually(lambda: "is no time" in server.replication.cause)
-        assert server.sight is ProbeResult.ANSWERED
+        assert server.probe_result is ProbeResult.ANSWERED
 
 
 async def test_a_first_commit_of_the_future_is_warned_of_once_until_it_is_over(
@@ -232,7 +232,7 @@ async def test_tables_that_are_locked_are_no_end_of_their_server(
         (server,) = on.proxy.topology.replicas
         gate = on.cluster.replicas[0].faults.hold_reply(CONNECTION_TABLE, times=None)
         await eventually(lambda: gate.held >= 2)  # it was asked again
-        assert server.sight is ProbeResult.ANSWERED
+        assert server.probe_result is ProbeResult.ANSWERED
         assert server.down_until == 0
         assert "no answer in time" in server.replication.cause
         gate.open()

@@ -101,9 +101,9 @@ async def test_without_an_age_each_login_is_judged() -> None:
 async def test_a_word_that_is_too_old_does_not_count() -> None:
     async with stage() as on:
         await alike(on)
-        on.proxy.pool.lending.age = 1e-9
+        on.proxy.pool.login_cache.age = 1e-9
         assert not await is_lent(on)
-        on.proxy.pool.lending.age = 60.0
+        on.proxy.pool.login_cache.age = 60.0
         assert await is_lent(on)
 
 
@@ -158,10 +158,10 @@ async def test_a_wrong_password_is_for_the_server_to_refuse() -> None:
 async def test_what_a_replica_refuses_is_judged_by_the_primary() -> None:
     async with stage() as on:
         await alike(on)
-        on.proxy.pool.lending.refused("other", 1045)
-        on.proxy.pool.lending.refused("app", 1040)  # says nothing of the account
+        on.proxy.pool.login_cache.refused("other", 1045)
+        on.proxy.pool.login_cache.refused("app", 1040)  # says nothing of the account
         assert await is_lent(on)
-        on.proxy.pool.lending.refused("app", 3118)
+        on.proxy.pool.login_cache.refused("app", 3118)
         assert not await is_lent(on)
 
 

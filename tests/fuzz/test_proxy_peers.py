@@ -28,8 +28,8 @@ from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
+from proxy.server.account import Requirement
 from proxy.server.connect import greeting as server_greeting
-from proxy.server.connect.opened import Opened
 from proxy.server.connect.opening import open_connection
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
@@ -222,24 +222,26 @@ class World:
         connection.attach(client, session)
         primary, replica = proxy.topology.servers
         deprecate_eof = bool(capabilities & Capability.CLIENT_DEPRECATE_EOF)
-        opened, transport = self._open(primary, capabilities | Capability.CLIENT_SESSION_TRACK)
-        session.take_primary(opened)
+        server, transport = self._open(primary, capabilities | Capability.CLIENT_SESSION_TRACK)
+        session.take_primary(server)
         self._servers.append(FakeServer(transport, spoil_primary, deprecate_eof))
-        opened, transport = self._open(replica, capabilities)
-        opened.channel.hand_over(opened.connection)
-        opened.connection.attach(transport, session)
-        session._servers.put(opened.connection)
+        server, transport = self._open(replica, capabilities)
+        server.hand_over(session)
+        session._servers.put(server)
         self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
         proxy.sessions._members[session_id] = session
         return session, client
 
-    def _open(self, server: Server, capabilities: Capability) -> tuple[Opened, FakeTransport]:
+    def _open(
+        self, server: Server, capabilities: Capability
+    ) -> tuple[ServerConnection, FakeTransport]:
         transport = FakeTransport()
         channel = PacketChannel(1 << 20)
         channel.adopt(transport, 0, secure=False)
-        connection = ServerConnection(server, capabilities, 7)
+        connection = ServerConnection(server, capabilities, 7, channel)
         connection.epoch = server.epoch
-        return Opened(connection, channel, IDENTITY), transport
+        connection.become_ready(IDENTITY, Requirement.NOTHING)
+        return connection, transport
 
     # What the proxy takes for its tasks.
 
@@ -667,10 +669,10 @@ def test_any_bytes_of_a_server_that_is_logged_in_to(
             if not opening.done():
                 transport.lose()
             try:
-                opened = await asyncio.wait_for(opening, 30)
+                connection = await asyncio.wait_for(opening, 30)
             except (ServerUnreachableError, ServerRefusedError):
                 assert transport.closing
             else:
-                assert opened.connection.thread_id >= 0
+                assert connection.thread_id >= 0
 
     runner.run(story())

@@ -47,12 +47,12 @@ class Monitor:
         if answer.kind == "lost":
             del self._links[server]
             link.close()
-            proxy.terms.leave(self)
+            proxy.primary_epoch.leave(self)
             server.unreachable(proxy.now())
             return
         purpose = link.purposes.popleft()
         if purpose == "compare":
-            proxy.terms.compared(link, answer)
+            proxy.primary_epoch.compared(link, answer)
             return
         if purpose == "track":
             link.tracked()
@@ -63,12 +63,12 @@ class Monitor:
         topology = proxy.topology
         if server is not topology.primary:
             return
-        if proxy.terms.has_begun():
+        if proxy.primary_epoch.has_begun():
             topology.compare(self._held[server], answer.gtids | answer.owned)
             proxy.keeper.judged(topology.diverged_gtids)
             topology.observations.add(link.asked_at, answer.gtids)
         else:
-            proxy.terms.begin(self, link)
+            proxy.primary_epoch.begin(self, link)
 
     def logged_in(self, link: Link) -> None:
         """The term has begun; there is nothing to log in for."""

@@ -51,7 +51,7 @@ class Proxy:
     silent: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.terms = PrimaryEpoch(self)
+        self.primary_epoch = PrimaryEpoch(self)
         self.monitor = Monitor(self)
         self.probes = Probes(self)
         self.waits = Waits()
@@ -72,7 +72,7 @@ class Proxy:
         self.timers.clear()
         for session in list(self.sessions):
             session.end()
-        self.terms.end()
+        self.primary_epoch.end()
         self.monitor.end()
 
     def promote(self, server: Server) -> None:

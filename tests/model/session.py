@@ -239,7 +239,7 @@ class ProxySession:
         if purpose == "identify":
             self._identified(link, answer)
         elif purpose == "compare":
-            self.proxy.terms.compared(link, answer)
+            self.proxy.primary_epoch.compared(link, answer)
         elif purpose == "track":
             link.tracked()
         elif purpose == "reset":
@@ -269,7 +269,7 @@ class ProxySession:
         link.identified(answer, proxy.start_slack)
         self.learn_order(link.server, answer, link.asked_at)
         if link is self.primary:
-            proxy.terms.begin(self, link)
+            proxy.primary_epoch.begin(self, link)
             return
         self._opening = None
         link.server.reached()
@@ -379,7 +379,7 @@ class ProxySession:
         if self.request.started and not self._answered and self._active is not None:
             self.partly_shown(self._active)
         self.reads.leave()
-        self.proxy.terms.leave(self)
+        self.proxy.primary_epoch.leave(self)
         for link in (self.primary, self._opening):
             if link is not None:
                 link.close()

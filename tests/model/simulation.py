@@ -346,7 +346,7 @@ class Simulation:
     @property
     def _is_restoring(self) -> bool:
         """Whether the proxy has not met the primary since it lost transactions."""
-        self._restored = self._restored and not self.proxy.terms.has_compared(self.primary)
+        self._restored = self._restored and not self.proxy.primary_epoch.has_compared(self.primary)
         return self._restored
 
     def _repair(self, choose: Chooser) -> bool:
@@ -470,7 +470,7 @@ class Simulation:
     def _look_for_stuck(self) -> None:
         """Find scopes that require what the primary will never have, though it was compared."""
         proxy, primary = self.proxy, self.primary
-        if self._is_promoting or not primary.up or not proxy.terms.has_compared(primary):
+        if self._is_promoting or not primary.up or not proxy.primary_epoch.has_compared(primary):
             return
         for scope in (*proxy.scopes.states(), *(one.state.own_scope for one in proxy.sessions)):
             if scope.term == proxy.topology.term and not scope.own <= primary.executed:

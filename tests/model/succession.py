@@ -139,7 +139,7 @@ class Worker:
         self._seen.add(name)
         server.seen_at = at
         self.looks[name].append(look)
-        server.sight = ProbeResult.GONE if look is None else ProbeResult.ANSWERED
+        server.probe_result = ProbeResult.GONE if look is None else ProbeResult.ANSWERED
         if look is not None:
             started = (look.started * 1000.0, look.started * 1000.0 + 1)
             before = server.applied
@@ -166,7 +166,7 @@ class Worker:
             self.pending = PrimaryTerm(self.term.number + 1, server.name, server.uuid, now)
             old = self.topology.primary
             self.lacked = (self.had & old.applied) - self.real[server.name].has
-            if old.sight is ProbeResult.GONE:
+            if old.probe_result is ProbeResult.GONE:
                 self.lacked = EMPTY
             self.guessed = self._clear and server is not old and server.name not in opened
         elif all_seen:

@@ -11,7 +11,7 @@ from proxy.server.identity import Identity
 from proxy.server.login import Login
 from proxy.server.login_cache import LoginCache
 from proxy.server.settings import Settings
-from proxy.server.verified_login import VerifiedLogin, judged, preface
+from proxy.server.verified_login import VerifiedLogin, preface, verified_login
 from routing.servers.topology import Role
 from routing.session.defaults import UNKNOWN
 
@@ -57,7 +57,7 @@ def judge(
     role: Role = Role.PRIMARY,
 ) -> VerifiedLogin | None:
     settings = Settings(role, "OWN_GTID", "test", login, 100.0)
-    return judged(settings, MADE, False, identity, Requirement.NOTHING, shown, text)
+    return verified_login(settings, MADE, False, identity, Requirement.NOTHING, shown, text)
 
 
 def known() -> VerifiedLogin:
@@ -75,51 +75,51 @@ class Clock:
 
 def test_an_age() -> None:
     clock = Clock()
-    lending = LoginCache(5.0, clock)
-    assert lending.trusts(known())
+    cache = LoginCache(5.0, clock)
+    assert cache.trusts(known())
     clock.now = 104.9
-    assert lending.trusts(known())
+    assert cache.trusts(known())
     clock.now = 105.0
-    assert not lending.trusts(known())
+    assert not cache.trusts(known())
     assert not LoginCache(0.0, Clock()).trusts(known())
 
 
 def test_a_refusal_is_of_one_user_and_of_what_was_judged_before() -> None:
     clock = Clock()
-    lending = LoginCache(5.0, clock)
-    lending.refused("other", 1045)
-    lending.refused("app", 1049)  # of a schema
-    assert lending.trusts(known())
+    cache = LoginCache(5.0, clock)
+    cache.refused("other", 1045)
+    cache.refused("app", 1049)  # of a schema
+    assert cache.trusts(known())
     clock.now = 101.0
-    lending.refused("app", 1045)
-    assert not lending.trusts(known())
-    assert lending.trusts(replace(known(), at=101.5))
+    cache.refused("app", 1045)
+    assert not cache.trusts(known())
+    assert cache.trusts(replace(known(), at=101.5))
 
 
 def test_many_refusals_are_not_forgotten() -> None:
     clock = Clock()
-    lending = LoginCache(5.0, clock)
+    cache = LoginCache(5.0, clock)
     clock.now = 101.0
-    lending.refused("app", 1045)
+    cache.refused("app", 1045)
     for number in range(2000):
-        lending.refused(f"user{number}", 1045)
-    assert not lending.trusts(known())
+        cache.refused(f"user{number}", 1045)
+    assert not cache.trusts(known())
 
 
 def test_a_refused_name_that_no_server_has_takes_no_room() -> None:
     """What it begins with is distrusted, which costs a login a question."""
-    lending = LoginCache(5.0, Clock())
-    lending.refused("x" * 200_000, 1045)
-    assert max(map(len, lending._refused)) < 100
+    cache = LoginCache(5.0, Clock())
+    cache.refused("x" * 200_000, 1045)
+    assert max(map(len, cache._refused)) < 100
 
 
 def test_a_change_is_of_all() -> None:
     clock = Clock()
-    lending = LoginCache(5.0, clock)
+    cache = LoginCache(5.0, clock)
     clock.now = 101.0
-    lending.changed()
-    assert not lending.trusts(known())
-    assert lending.trusts(replace(known(), at=101.5))
+    cache.changed()
+    assert not cache.trusts(known())
+    assert cache.trusts(replace(known(), at=101.5))
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ class CommandEffects:
             if ended_well and command_properties.changes_passwords(command):
                 self._shared.known_passwords.clear()
             if command_properties.changes_logins(command, outcome):
-                self._shared.pool.lending.changed()
+                self._shared.pool.login_cache.changed()
         if ended_well and not (command.is_query and command.names is None):
             self._did(connection, stream, command)
         if command.prepared is not None:

@@ -22,7 +22,7 @@ from proxy.client.login.login import (
     timed_out,
 )
 from proxy.client.login.sandbox import leave_sandbox
-from proxy.server.connect.opened import Sandbox
+from proxy.server.connection_stage import SANDBOX
 from proxy.server.login import Login
 from routing.consistency.adjustment import SettingError
 from routing.consistency.decision import Outcome, Proof, Reason
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from proxy.client.session_context import SessionContext
     from proxy.client.session_rules import SessionRules
     from proxy.client.sharing.connection_lease import ConnectionLease
-    from proxy.server.connect.opened import Lent, Opened
     from proxy.server.connection import ServerConnection
 
 
@@ -128,23 +127,23 @@ class UserChange:
         )
         if entered is None:
             return False
-        login = entered.login
-        if isinstance(entered.opened, Sandbox):
-            channel.write_packet(login_ok(login, capabilities, entered.opened))
+        login, connection = entered.login, entered.connection
+        if connection.stage == SANDBOX:
+            channel.write_packet(login_ok(login, capabilities, connection))
             limit.reschedule(None)
             # The previous user's state must not stay while the new password is awaited.
             self._servers.abandon_primary()
-            opened = await leave_sandbox(shared, channel, login, entered.opened, capabilities)
+            left = await leave_sandbox(shared, channel, login, connection, capabilities)
             channel.sequence_id = 0
-            if opened is None or not may_enter(shared, channel, login, opened):
+            if not left or not may_enter(shared, channel, login, connection):
                 return False
-            await shared.catalogues.learn(opened, login.username)
-            self._changed(login, opened, rules)
+            await shared.catalogues.learn(connection, login.username)
+            self._changed(login, connection, rules)
             self._state.may_have_written()  # a new password, before GTIDs were tracked
             return True
-        await shared.catalogues.learn(entered.opened, login.username)
-        self._changed(login, entered.opened, rules)
-        channel.write_packet(login_ok(login, capabilities, entered.opened))
+        await shared.catalogues.learn(connection, login.username)
+        self._changed(login, connection, rules)
+        channel.write_packet(login_ok(login, capabilities, connection))
         return True
 
     @property
@@ -153,7 +152,7 @@ class UserChange:
         primary = self._servers.primary
         return None if primary is None or primary.busy or primary.lost else primary
 
-    def _changed(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
+    def _changed(self, login: Login, connection: ServerConnection, rules: SessionRules) -> None:
         """The new login succeeded: the old one's state ends, but what it wrote must still be seen.
 
         Raises:
@@ -169,11 +168,11 @@ class UserChange:
         self._command_effects.count_pins()
         self._prepared.clear()
         servers.drop_replicas()
-        servers.take_primary(opened)
+        servers.take_primary(connection)
         if self._lease is not None:
             self._lease.began()
         outcome = self._current.outcome
         outcome.reason = Reason.COMMAND
         outcome.proof = Proof.PRIMARY
-        self._account.enter(self._current.command, outcome, opened.connection.server, Outcome.OK)
+        self._account.enter(self._current.command, outcome, connection.server, Outcome.OK)
         self._current.on_ended()

@@ -11,8 +11,8 @@ from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
-from proxy.server.connect.opened import Lent, Opened
-from proxy.server.connect.relogin import change_user
+from proxy.server.connect.change_user import change_user
+from proxy.server.connection_stage import READY
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
 from proxy.server.idle_connection import IdleConnection
 from proxy.server.settings import Settings
@@ -20,8 +20,7 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.client.login.authentication import Authentication
-    from proxy.server.connect.greeting import Greeted
-    from proxy.server.connect.opened import Sandbox
+    from proxy.server.connect.greeting import ConnectionAttempt
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.server.slots import Slot
@@ -37,11 +36,11 @@ class LoggedIn(NamedTuple):
 
     Attributes:
         login: as whom.
-        opened: the connection to the primary.
+        connection: to the primary.
     """
 
     login: Login
-    opened: Opened | Lent | Sandbox
+    connection: ServerConnection
 
 
 async def open_primary(
@@ -50,7 +49,7 @@ async def open_primary(
     login: Login,
     authentication: Authentication,
     tracking: str,
-    greeted: Greeted | IdleConnection | None = None,
+    greeted: ConnectionAttempt | IdleConnection | None = None,
     current: ServerConnection | None = None,
 ) -> LoggedIn | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
@@ -76,7 +75,7 @@ async def open_primary(
             if current is not None:
                 settings = Settings(Role.PRIMARY, tracking, login.database or "")
                 limit = shared.config.connect_timeout
-                opened = await change_user(current, login, settings, 0, limit)
+                connection = await change_user(current, login, settings, 0, limit)
             else:
                 slot = await shared.logins.enter(primary, greeted)
                 lent = await _lend(shared, primary, login, tracking, greeted, slot)
@@ -85,12 +84,12 @@ async def open_primary(
                     return (
                         LoggedIn(login, lent) if may_enter(shared, channel, login, lent) else None
                     )
-                opened = await shared.logins.log_in(primary, login, tracking, slot, greeted)
-            if isinstance(opened, Opened):
-                await shared.terms.begin(opened, login)
+                connection = await shared.logins.log_in(primary, login, tracking, slot, greeted)
+            if connection.stage == READY:
+                await shared.primary_epoch.begin(connection, login)
             break
         except ServerRefusedError as error:
-            shared.pool.lending.refused(login.username, error.error.code)
+            shared.pool.login_cache.refused(login.username, error.error.code)
             if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
                 password = await authentication.learn_anew()
                 if password is not None:
@@ -108,11 +107,11 @@ async def open_primary(
             return None
     primary.reached()
     shared.metrics.server_up(primary.name, True)
-    shared.offer.version = primary.version
+    shared.server_greeting.version = primary.version
     authentication.accepted()
-    if isinstance(opened, Opened) and not may_enter(shared, channel, login, opened):
+    if connection.stage == READY and not may_enter(shared, channel, login, connection):
         return None
-    return LoggedIn(login, opened)
+    return LoggedIn(login, connection)
 
 
 async def _lend(
@@ -120,32 +119,35 @@ async def _lend(
     primary: Server,
     login: Login,
     tracking: str,
-    greeted: Greeted | IdleConnection | None,
+    greeted: ConnectionAttempt | IdleConnection | None,
     slot: Slot,
-) -> Lent | None:
+) -> ServerConnection | None:
     """A connection on which the primary accepted the same login a moment ago."""
     met = greeted if isinstance(greeted, IdleConnection) else None
     if met is not None:
         await shared.logins.cleaned(met)
-    if (greeted is not None and met is None) or not shared.terms.has_begun():
+    if (greeted is not None and met is None) or not shared.primary_epoch.has_begun():
         return None
     return shared.logins.lend(primary, login, tracking, login.database or "", slot, met)
 
 
-def may_enter(shared: Shared, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:
+def may_enter(
+    shared: Shared, channel: PacketChannel, login: Login, connection: ServerConnection
+) -> bool:
     """Enforce the account's REQUIRE clause on the client's connection; a refused client is told."""
-    if opened.requirement is Requirement.NOTHING:
+    requirement = connection.opening.requirement
+    if requirement is Requirement.NOTHING:
         return True
-    if opened.requirement is Requirement.TLS and channel.secure:
+    if requirement is Requirement.TLS and channel.secure:
         return True
-    opened.abort()
+    connection.abort()
     why = (
         f"Access denied for user '{login.username}' (using password:"
         f" {'YES' if login.password else 'NO'}): the account requires"
-        f" {opened.requirement.value}, which the connection to Tidegate "
-        + ("is not" if opened.requirement is Requirement.TLS else "cannot show to the server")
+        f" {requirement.value}, which the connection to Tidegate "
+        + ("is not" if requirement is Requirement.TLS else "cannot show to the server")
     )
-    cause = "no_tls" if opened.requirement is Requirement.TLS else "login"
+    cause = "no_tls" if requirement is Requirement.TLS else "login"
     shared.refusals.add(cause, channel, why)
     refuse(channel, ServerErrorCode.ER_ACCESS_DENIED_ERROR, why)
     return False
@@ -167,11 +169,11 @@ def _unreachable(
     )
 
 
-def login_ok(login: Login, capabilities: Capability, opened: Opened | Lent | Sandbox) -> bytes:
+def login_ok(login: Login, capabilities: Capability, connection: ServerConnection) -> bytes:
     """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
     state = None
     # A session begins so; clients escape literals by what the server's sql_mode says.
-    status = AUTOCOMMIT | opened.connection.stream.status & NO_BACKSLASH_ESCAPES
+    status = AUTOCOMMIT | connection.stream.status & NO_BACKSLASH_ESCAPES
     if login.database is not None and capabilities & Capability.CLIENT_SESSION_TRACK:
         state = schema_entry(login.database)
         status |= SESSION_STATE_CHANGED

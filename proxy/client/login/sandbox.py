@@ -17,12 +17,13 @@ from protocol.response import ErrPacket
 from protocol.response_stream import FIELDS, PREPARED, RESULTS, SIMPLE, STRING
 from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
+from proxy.server.connect import setup
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from proxy.channel import PacketChannel
-    from proxy.server.connect.opened import Opened, Sandbox
+    from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.shared.shared import Shared
 
@@ -45,10 +46,10 @@ async def leave_sandbox(
     shared: Shared,
     client: PacketChannel,
     login: Login,
-    sandbox: Sandbox,
+    sandbox: ServerConnection,
     capabilities: Capability,
-) -> Opened | None:
-    """Serve the client until it has a new password; None if one side left, and both are closed.
+) -> bool:
+    """Serve the client until it has a new password; False if one side left, and both are closed.
 
     Args:
         shared: whose timeout holds for the settings.
@@ -74,20 +75,20 @@ async def leave_sandbox(
                 del reading  # its exception holds this frame
             try:
                 async with asyncio.timeout(shared.config.connect_timeout):
-                    opened = await sandbox.leave()
+                    left = await setup.leave_sandbox(sandbox)
             except ProtocolError as error:
                 raise _ServerSpokeError from error
-            if opened is not None:
-                await shared.terms.begin(opened, login)
-                return opened
+            if left:
+                await shared.primary_epoch.begin(sandbox, login)
+                return True
     except (ServerUnreachableError, ServerRefusedError, _ServerSpokeError):
         server.abort()
         client.close()
-        return None
+        return False
     except (ChannelClosedError, TimeoutError):
         server.abort()
         client.close()
-        return None
+        return False
     except BaseException:
         server.abort()
         raise
@@ -113,7 +114,7 @@ async def _next_command(client: PacketChannel, server: asyncio.Future[bytes]) ->
 
 async def _pass_on(
     client: PacketChannel,
-    sandbox: Sandbox,
+    sandbox: ServerConnection,
     capabilities: Capability,
     payload: bytes,
     reading: asyncio.Future[bytes],
@@ -134,7 +135,7 @@ async def _pass_on(
         error = ErrPacket(code.code, code.sqlstate, "Tidegate: change the password first")
         client.write_packet(error.serialise(capabilities))
         return False
-    stream = sandbox.connection.stream
+    stream = sandbox.stream
     view = TrackerView(capabilities, frozenset())
     stream.begin(shape)
     server.write_packet(payload)

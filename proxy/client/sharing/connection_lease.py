@@ -217,7 +217,7 @@ class ConnectionLease:
         except ServerFullError:
             raise
         except ServerRefusedError as error:
-            self._shared.pool.lending.refused(self._servers.login.username, error.error.code)
+            self._shared.pool.login_cache.refused(self._servers.login.username, error.error.code)
             return error.error
         except ChangedError as error:
             return _ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again")
@@ -235,18 +235,18 @@ class ConnectionLease:
         if carried is None:
             return
         tracking = self._state.trackers.gtids  # the level may become another one meanwhile
-        opened, named = await reopen(
+        connection, named = await reopen(
             self._shared, servers.login, self._state, carried, self._connection_id, tracking
         )
         if carrying.carried is not carried:
-            opened.abort()  # another user has logged in meanwhile
+            connection.abort()  # another user has logged in meanwhile
             return
-        servers.borrowed(opened)
+        servers.borrowed(connection)
         self._rests_no_more()
         carrying.carried = None
         carrying.unnamed = not named
         self._settings.made(tracking)
-        self._shared.metrics.borrowed(opened.connection.server.name)
+        self._shared.metrics.borrowed(connection.server.name)
 
 
 def _ended(code: ServerErrorCode, message: str) -> ErrPacket:

@@ -132,7 +132,7 @@ class PortableState:
             return self._kept_for
         if primary is None or primary.busy or primary.lost or primary.unsent:
             return "busy"
-        if primary.judged is None:
+        if primary.verified_login is None:
             return "account"
         if not state.transaction.is_nowhere:
             return "transaction"

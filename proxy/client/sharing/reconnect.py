@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ProtocolError, ServerErrorCode
-from proxy.channel import ChannelClosedError
+from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.client.statements.saved_state import DIGEST
 from proxy.client.statements.session_setup import assignments
 from proxy.server.account import Requirement
-from proxy.server.connect.opened import Opened
+from proxy.server.connect.greeting import LOGIN_PACKET_LIMIT
+from proxy.server.connect.opening import without_sandbox
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import answer, ask
 from routing.session.defaults import differences
@@ -24,6 +25,7 @@ from routing.session.variables import DEFAULT_ISOLATION, ISOLATION
 
 if TYPE_CHECKING:
     from proxy.client.sharing.portable_state import Carried
+    from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
@@ -49,7 +51,7 @@ async def reopen(
     carried: Carried,
     connection_id: int,
     tracking: str,
-) -> tuple[Opened, bool]:
+) -> tuple[ServerConnection, bool]:
     """Log in at the primary again, and make the session what it was.
 
     Args:
@@ -72,68 +74,67 @@ async def reopen(
     if primary is not carried.server:
         raise ChangedError("another server has become the primary")
     again = replace(login, database=state.schema or None)
-    opened = await _log_in(shared, primary, again, state.schema, tracking)
+    connection = await _log_in(shared, primary, again, state.schema, tracking)
     try:
-        named = await _restore(opened, state, carried, connection_id)
-        if opened.connection.epoch != carried.epoch:
+        named = await _restore(connection, state, carried, connection_id)
+        if connection.epoch != carried.epoch:
             raise ChangedError("the primary was restarted")  # noqa: TRY301 the connection closes
-        if opened.requirement not in (Requirement.NOTHING, Requirement.TLS):
+        if connection.opening.requirement not in (Requirement.NOTHING, Requirement.TLS):
             raise ChangedError("the account's REQUIRE clause is another")  # noqa: TRY301 likewise
     except ProtocolError as error:
-        opened.abort()
+        connection.abort()
         raise ChannelClosedError(str(error)) from error
     except BaseException:
-        opened.abort()
+        connection.abort()
         raise
-    return opened, named
+    return connection, named
 
 
 async def _log_in(
     shared: Shared, primary: Server, login: Login, schema: str, tracking: str
-) -> Opened:
+) -> ServerConnection:
     """Take a connection on which the server accepted the login a moment ago, or log in."""
     logins = shared.logins
     slot = await logins.enter(primary)
-    if shared.terms.has_begun():
+    if shared.primary_epoch.has_begun():
         lent = logins.lend(primary, login, tracking, schema, slot)
         if lent is not None:
-            return lent.opened()
-    opened = await logins.log_in(primary, login, tracking, slot)
-    if not isinstance(opened, Opened):
-        opened.channel.abort()
-        raise ServerRefusedError(opened.refusal)
+            return lent.pass_on_to(PacketChannel(LOGIN_PACKET_LIMIT))
+    connection = without_sandbox(await logins.log_in(primary, login, tracking, slot))
     try:
-        await shared.terms.begin(opened, login)
+        await shared.primary_epoch.begin(connection, login)
     except BaseException:
-        opened.abort()
+        connection.abort()
         raise
-    return opened
+    return connection
 
 
-async def _restore(opened: Opened, state: Session, carried: Carried, connection_id: int) -> bool:
+async def _restore(
+    connection: ServerConnection, state: Session, carried: Carried, connection_id: int
+) -> bool:
     """Set what the session carries; whether CONNECTION_ID() tells this id."""
-    channel, connection = opened.channel, opened.connection
+    identity, ahead = connection.identity, connection.take_preface()
     named = connection.thread_id == connection_id
     naming = [] if named else [b"SET @@SESSION.pseudo_thread_id=%d" % connection_id]
-    setting = assignments(differences(state.defaults, opened.identity.defaults))
-    if opened.identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
+    setting = assignments(differences(state.defaults, identity.defaults))
+    if identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
         setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
-    setting += statements(state, carried, autocommit=opened.identity.autocommit)
+    setting += statements(state, carried, autocommit=identity.autocommit)
     try:
         sent = [*naming, *setting, b"SELECT " + DIGEST]
-        ask(channel, connection, *sent, ahead=opened.ahead)
-        for _ in opened.ahead:
-            await answer(channel, connection)
+        ask(connection, *sent, ahead=ahead)
+        for _ in ahead:
+            await answer(connection)
         for _ in naming:
             try:
-                await answer(channel, connection)
+                await answer(connection)
                 named = True
             except ServerRefusedError as error:
                 if error.error.code not in _MAY_NOT:
                     raise
         for _ in setting:
-            await answer(channel, connection)
-        row = await answer(channel, connection)
+            await answer(connection)
+        row = await answer(connection)
         if not row or row[0] != carried.digest:
             raise ChangedError("default values of variables, or default roles, have changed")
     except ServerRefusedError as error:

@@ -36,8 +36,10 @@ ALWAYS: Final = (
 
 
 @dataclass(slots=True)
-class Greeted:
+class ConnectionAttempt:
     """A connection whose server has sent its greeting, and waits for a login.
+
+    The login makes a `ServerConnection` of it.
 
     Attributes:
         server: which it leads to.
@@ -87,7 +89,7 @@ class Greeted:
         self.channel.close()
 
 
-async def be_greeted(server: Server, config: Config) -> Greeted:
+async def await_greeting(server: Server, config: Config) -> ConnectionAttempt:
     """Connect, and wait for the server's greeting.
 
     Raises:
@@ -96,19 +98,19 @@ async def be_greeted(server: Server, config: Config) -> Greeted:
     """
     try:
         async with asyncio.timeout(config.connect_timeout):
-            return await be_greeted_on(await connect(server), server)
+            return await await_greeting_on(await connect(server), server)
     except (OSError, TimeoutError, ChannelClosedError, ProtocolError) as error:
         raise ServerUnreachableError(str(error) or type(error).__name__) from error
 
 
-async def greet(server: Server, config: Config) -> HandshakeV10:
+async def read_greeting(server: Server, config: Config) -> HandshakeV10:
     """Read a server's greeting, with its version and capabilities, and close.
 
     Raises:
         ServerUnreachableError: no connection, or no greeting.
     """
     try:
-        greeted = await be_greeted(server, config)
+        greeted = await await_greeting(server, config)
     except ServerRefusedError as error:
         raise ServerUnreachableError(str(error)) from error
     greeted.leave()
@@ -136,7 +138,15 @@ async def connect(server: Server) -> PacketChannel:
     return channel
 
 
-async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
+def login_channel(transport: asyncio.Transport, *, secure: bool) -> PacketChannel:
+    """A channel over a connection to a server that belonged to another protocol object."""
+    channel = PacketChannel(LOGIN_PACKET_LIMIT)
+    channel.adopt(transport, 0, secure=secure)
+    channel.read_ahead()
+    return channel
+
+
+async def await_greeting_on(channel: PacketChannel, server: Server) -> ConnectionAttempt:
     """Wait for the server's greeting; without one the connection is closed.
 
     Raises:
@@ -144,7 +154,7 @@ async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
         ChannelClosedError, ProtocolError: it left, or broke the protocol.
     """
     try:
-        return Greeted(server, channel, _greeting(await channel.read_packet()))
+        return ConnectionAttempt(server, channel, _greeting(await channel.read_packet()))
     except BaseException:
         channel.abort()
         raise

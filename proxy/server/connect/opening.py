@@ -17,9 +17,10 @@ from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.compressed import compress
 from proxy.server import attributes
-from proxy.server.connect.greeting import ALWAYS, LOGIN_PACKET_LIMIT, be_greeted
-from proxy.server.connect.opened import Opened, Sandbox, settle
+from proxy.server.connect.greeting import ALWAYS, await_greeting, login_channel
+from proxy.server.connect.setup import set_up
 from proxy.server.connection import ServerConnection
+from proxy.server.connection_stage import LOGGED_IN, SANDBOX
 from proxy.server.errors import (
     PacketLimitLoweredError,
     ServerRefusedError,
@@ -31,7 +32,7 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from protocol.handshake import HandshakeV10
     from proxy.config import Config
-    from proxy.server.connect.greeting import Greeted
+    from proxy.server.connect.greeting import ConnectionAttempt
     from proxy.server.login import Login
     from proxy.tls.materials import Materials
     from proxy.tls.server_contexts import ServerContext
@@ -50,18 +51,28 @@ async def open_connection(
     config: Config,
     materials: Materials,
     tracking: str = "OWN_GTID",
-) -> Opened:
+) -> ServerConnection:
     """As `open_session`, where an expired password is a refusal.
 
     Raises:
         ServerUnreachableError, ServerRefusedError: as `open_session`.
     """
     settings = Settings(server.role, tracking, login.database or "")
-    opened = await open_session(server, login, config, materials, settings)
-    if isinstance(opened, Sandbox):
-        opened.channel.abort()
-        raise ServerRefusedError(opened.refusal)
-    return opened
+    connection = await open_session(server, login, config, materials, settings)
+    return without_sandbox(connection)
+
+
+def without_sandbox(connection: ServerConnection) -> ServerConnection:
+    """A connection whose login has succeeded, where an expired password is a refusal.
+
+    Raises:
+        ServerRefusedError: the password has expired; the connection is closed.
+    """
+    refusal = connection.opening.refusal
+    if connection.stage != SANDBOX or refusal is None:
+        return connection
+    connection.abort()
+    raise ServerRefusedError(refusal)
 
 
 async def open_session(
@@ -70,8 +81,8 @@ async def open_session(
     config: Config,
     materials: Materials,
     settings: Settings,
-    greeted: Greeted | None = None,
-) -> Opened | Sandbox:
+    attempt: ConnectionAttempt | None = None,
+) -> ServerConnection:
     """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
 
     Args:
@@ -80,7 +91,7 @@ async def open_session(
         config: with which limits.
         materials: for TLS.
         settings: what for; on a replica only tracking ALL_GTIDS makes a difference.
-        greeted: a connection to that server which was opened before; it is used up.
+        attempt: a connection to that server which was opened before; it is used up.
 
     Raises:
         ServerUnreachableError: no connection, or it broke, or it took too long.
@@ -88,13 +99,13 @@ async def open_session(
     """
     try:
         async with asyncio.timeout(config.connect_timeout):
-            if greeted is None:
-                greeted = await be_greeted(server, config)
+            if attempt is None:
+                attempt = await await_greeting(server, config)
             try:
-                return await _open(greeted, login, config, materials, settings)
+                return await _open(attempt, login, config, materials, settings)
             except PacketLimitLoweredError:
-                greeted = await be_greeted(server, config)
-                return await _open(greeted, login, config, materials, settings)
+                attempt = await await_greeting(server, config)
+                return await _open(attempt, login, config, materials, settings)
     except TimeoutError as error:
         raise ServerUnreachableError(
             f"no answer within {config.connect_timeout:g} s (connect-timeout)"
@@ -104,9 +115,13 @@ async def open_session(
 
 
 async def _open(
-    greeted: Greeted, login: Login, config: Config, materials: Materials, settings: Settings
-) -> Opened | Sandbox:
-    server, channel, greeting = greeted.server, greeted.channel, greeted.greeting
+    attempt: ConnectionAttempt,
+    login: Login,
+    config: Config,
+    materials: Materials,
+    settings: Settings,
+) -> ServerConnection:
+    server, channel, greeting = attempt.server, attempt.channel, attempt.greeting
     try:
         server.version = greeting.server_version
         role, tracking = settings.role, settings.tracking
@@ -120,41 +135,54 @@ async def _open(
             capabilities |= Capability.CLIENT_SSL
             request = SSLRequest(capabilities, config.max_allowed_packet, _one_byte(login))
             channel.write_packet(request.serialise())
-            try:
-                await channel.start_tls(
-                    context,
-                    server_side=False,
-                    hostname=server.name.rpartition(":")[0].strip("[]"),
-                    within=config.connect_timeout,
-                )
-            except (OSError, ChannelClosedError):
-                context.forget()
-                raise
+            await _start_tls(channel, server, context, config.connect_timeout)
         await _authenticate(channel, greeting, login, capabilities, config)
         if context is not None:
             context.logged_in(channel.transport.get_extra_info("ssl_object"))
         if algorithm is not Algorithm.UNCOMPRESSED:
-            level = ZSTD_LEVEL if algorithm is Algorithm.ZSTD else ZLIB_LEVEL
-            transport = compress(channel, Compression(algorithm, level, server=False))
-            secure = channel.secure
-            channel = PacketChannel(LOGIN_PACKET_LIMIT)
-            channel.adopt(transport, 0, secure=secure)
-            channel.read_ahead()
-        connection = ServerConnection(server, capabilities, greeting.thread_id)
+            channel = _compressed(channel, algorithm)
+        connection = ServerConnection(server, capabilities, greeting.thread_id, channel)
         connection.opened_at = time.monotonic()
         if role is Role.REPLICA:
             connection.settings = replica_settings(tracking)
         if login.character_set > _WIDEST:
             await log_in_again(channel, login, capabilities)
-        opened = await settle(connection, channel, settings, server.max_packet)
-        if role is Role.PRIMARY or isinstance(opened, Sandbox) or not opened.identity.init_connect:
-            return opened
-        # What a replica's own init_connect did is not the session's; this login runs none.
-        await log_in_again(channel, login, capabilities)
-        return await settle(connection, channel, settings, server.max_packet)
+        await set_up(connection, settings, server.max_packet)
+        if (
+            role is Role.REPLICA
+            and connection.stage != SANDBOX
+            and connection.identity.init_connect
+        ):
+            # What a replica's own init_connect did is not the session's; this login runs none.
+            await log_in_again(channel, login, capabilities)
+            connection.enter(LOGGED_IN)
+            await set_up(connection, settings, server.max_packet)
     except BaseException:
         channel.abort()
         raise
+    return connection
+
+
+async def _start_tls(
+    channel: PacketChannel, server: Server, context: ServerContext, within: float
+) -> None:
+    try:
+        await channel.start_tls(
+            context,
+            server_side=False,
+            hostname=server.name.rpartition(":")[0].strip("[]"),
+            within=within,
+        )
+    except (OSError, ChannelClosedError):
+        context.forget()
+        raise
+
+
+def _compressed(channel: PacketChannel, algorithm: Algorithm) -> PacketChannel:
+    """A channel over the compressed connection; the first one is used up."""
+    level = ZSTD_LEVEL if algorithm is Algorithm.ZSTD else ZLIB_LEVEL
+    transport = compress(channel, Compression(algorithm, level, server=False))
+    return login_channel(transport, secure=channel.secure)
 
 
 def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:

@@ -33,10 +33,10 @@ class World:
         server: Server,
         read_only: bool = False,
         sources: frozenset[str] | None = frozenset(),
-        sight: ProbeResult = ProbeResult.ANSWERED,
+        result: ProbeResult = ProbeResult.ANSWERED,
     ) -> None:
         """Set what looks at a server find from now on."""
-        self.looks[server] = (sight, read_only, sources)
+        self.looks[server] = (result, read_only, sources)
 
     def gone(self, server: Server) -> None:
         self.looks[server] = (ProbeResult.GONE, *self.looks[server][1:])
@@ -47,11 +47,11 @@ class World:
     def look_at(self, server: Server) -> str | None:
         """Look at one server, and judge; returns the name of the primary, or None."""
         self.now += 1
-        sight, read_only, sources = self.looks[server]
+        result, read_only, sources = self.looks[server]
         server.seen_at = self.now
         self.now += 1
-        server.sight = sight
-        if sight is ProbeResult.ANSWERED:
+        server.probe_result = result
+        if result is ProbeResult.ANSWERED:
             start = self.starts[server]
             executed = GtidSet.parse(self.has[server])
             uuid = UUIDS[server.name[0]]
@@ -204,7 +204,7 @@ def test_a_primary_that_was_closed_before_the_other_was_opened_disputes_nothing(
 
 def test_a_primary_that_refuses_the_monitor_is_not_gone(world: World) -> None:
     world.sees(world.b)
-    world.sees(world.a, sight=ProbeResult.REFUSED)
+    world.sees(world.a, result=ProbeResult.REFUSED)
     assert world.look() is None
     assert world.rivals == ["a:1", "b:1"]
 

@@ -200,7 +200,7 @@ class Play:
             now=lambda: 1000.0,
             catalogues=Anything(),
             known_passwords=Anything(),
-            pool=SimpleNamespace(lending=Anything()),
+            pool=SimpleNamespace(login_cache=Anything()),
         )
         context: Any = SimpleNamespace(
             shared=shared,

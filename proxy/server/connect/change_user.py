@@ -12,56 +12,50 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
-from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.server.connect.greeting import LOGIN_PACKET_LIMIT
-from proxy.server.connect.opened import settle
+from proxy.channel import ChannelClosedError
+from proxy.server.connect.greeting import login_channel
 from proxy.server.connect.opening import log_in_again
+from proxy.server.connect.setup import set_up
 from proxy.server.connection import ServerConnection
+from proxy.server.connection_stage import LOGGED_IN
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.settings import replica_settings
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
-    from proxy.server.connect.opened import Opened, Sandbox
+    from proxy.channel import PacketChannel
     from proxy.server.login import Login
     from proxy.server.settings import Settings
 
 
 async def change_user(
     connection: ServerConnection, login: Login, settings: Settings, longest: int, within: float
-) -> Opened | Sandbox:
+) -> ServerConnection:
     """Log in as another user; the connection is used up, and goes on as another object.
 
     Args:
         connection: it awaits nothing.
         login: as whom.
         settings: what for.
-        longest: as `settle` has it.
+        longest: as `set_up` has it.
         within: the time that it may take, s.
 
     Raises:
         ServerUnreachableError: it broke, or took too long.
         ServerRefusedError: the server said no, and closes the connection.
     """
-    channel = PacketChannel(LOGIN_PACKET_LIMIT)
     slot = connection.take_slot()
     try:
         async with asyncio.timeout(within):
-            transport, secure = connection.lend()
-            channel.adopt(transport, 0, secure=secure)
-            channel.read_ahead()
-            outcome = await _change(connection, channel, login, settings, longest)
-            outcome.connection.slot, slot = slot, None
-            return outcome
+            transport, secure = connection.detach(LOGGED_IN)
+            channel = login_channel(transport, secure=secure)
+            changed = await _change(connection, channel, login, settings, longest)
+            changed.slot, slot = slot, None
+            return changed
     except TimeoutError as error:
-        channel.abort()
         raise ServerUnreachableError(f"no answer within {within:g} s (connect-timeout)") from error
     except (OSError, ChannelClosedError, ProtocolError) as error:
-        channel.abort()
         raise ServerUnreachableError(str(error) or type(error).__name__) from error
-    except BaseException:
-        channel.abort()
-        raise
     finally:
         if slot is not None:
             slot.free()
@@ -73,16 +67,20 @@ async def _change(
     login: Login,
     settings: Settings,
     longest: int,
-) -> Opened | Sandbox:
-    await log_in_again(channel, login, old.capabilities)
-    server = old.server
-    connection = ServerConnection(server, old.capabilities, old.thread_id)
-    connection.opened_at = old.opened_at
-    connection.kept = True
-    if settings.role is Role.REPLICA:
-        connection.settings = replica_settings(settings.tracking)
-    present = old.epoch == server.epoch
-    outcome = await settle(connection, channel, settings, longest, present)
-    if not old.keepable:
-        connection.keepable = False
-    return outcome
+) -> ServerConnection:
+    try:
+        await log_in_again(channel, login, old.capabilities)
+        server = old.server
+        connection = ServerConnection(server, old.capabilities, old.thread_id, channel)
+        connection.opened_at = old.opened_at
+        connection.kept = True
+        if settings.role is Role.REPLICA:
+            connection.settings = replica_settings(settings.tracking)
+        present = old.epoch == server.epoch
+        await set_up(connection, settings, longest, present=present)
+        if not old.keepable:
+            connection.keepable = False
+    except BaseException:
+        channel.abort()
+        raise
+    return connection
