@@ -43,12 +43,6 @@ class ReadTimers:
         self._joined: Wait | None = None  # another read's
 
     @property
-    def timed(self) -> bool:
-        """Whether it has a time limit."""
-        deadline = self._deadline
-        return self._timer is not None or (deadline is not None and not deadline.over)
-
-    @property
     def waits(self) -> bool:
         """Whether a WAIT is in flight in front of it."""
         return self._wait is not None

@@ -4,7 +4,9 @@ A line `>> sent -> forwarded` is an event and the stage that it leads to. Events
 reads, which may lead to several, are played as that machine tells of them.
 """
 
+import ast
 from inspect import cleandoc
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -23,6 +25,7 @@ from routing.request.stage import (
 )
 from routing.unexpected_event import UnexpectedEventError
 
+ROOT = Path(__file__).resolve().parents[3]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 EVENTS: tuple[Event, ...] = get_args(Event)
 OF_ANY_COMMAND = ("command", "forward", "sent", "first_byte", "ended", "left")
@@ -308,6 +311,28 @@ def test_an_event_of_any_command_leads_to_one_stage() -> None:
     for (stage, event), following in TABLE.items():
         if event in OF_ANY_COMMAND:
             assert len(following) == 1, (stage, event)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "owner"),
+    [("stage", "routing/request/command_progress.py"), ("active", "proxy/client/servers.py")],
+)
+def test_one_file_writes_it(attribute: str, owner: str) -> None:
+    """The stage of a command, and which connection answers it."""
+    sources = [
+        path
+        for name in ("proxy/client", "routing/request")
+        for path in ROOT.glob(f"{name}/**/*.py")
+    ]
+    writers = {
+        source.relative_to(ROOT).as_posix()
+        for source in sources
+        for node in ast.walk(ast.parse(source.read_bytes()))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == attribute
+    }
+    assert writers == {owner}
 
 
 def test_each_stage_can_be_reached_and_left() -> None:
