@@ -363,7 +363,9 @@ async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:
         topology.promote(topology.replicas[0])
         log.take(1000)
         current = session._current
-        session._account.enter(current.command, current.outcome, primary, Outcome.OK)
+        session._session_context.account.enter(
+            current.command, current.outcome, primary, Outcome.OK
+        )
         record = json.loads(log.take(1))
         assert (record["proof"], record["role"]) == ("primary", "primary")
         topology.promote(primary)

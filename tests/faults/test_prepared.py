@@ -221,14 +221,14 @@ async def test_texts_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> N
         session = next(iter(on.proxy.sessions))
         value = "x" * 1000
         numbers = [await prepare(client, f"SELECT '{value}'") for _ in range(5)]
-        moving = [session._prepared.get(number).moves for number in numbers]
+        moving = [session._session_context.prepared.get(number).moves for number in numbers]
         assert moving == [True, True, False, False, False]
         for number in numbers:
             assert value.encode() in (await execute(client, number)).packets[2]
         for number in numbers:
             client.send(bytes((Command.COM_STMT_CLOSE,)) + number.to_bytes(4, "little"))
         assert (await client.ping()).ok
-        assert session._prepared.text_size == 0
+        assert session._session_context.prepared.text_size == 0
 
 
 @pytest.mark.parametrize("command", [Command.COM_STMT_EXECUTE, Command.COM_STMT_RESET])
@@ -353,10 +353,10 @@ async def test_a_cursor_is_reset_with_its_replica() -> None:
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
         (session,) = on.proxy.sessions
-        prepared = session._prepared.get(statement)
+        prepared = session._session_context.prepared.get(statement)
         assert prepared is not None
         (replica,) = session._servers.replicas
-        session._prepared._cursors[statement] = replica  # the mocker has no cursors
+        session._session_context.prepared._cursors[statement] = replica  # the mocker has no cursors
         await on.cluster.replicas[0].stop()
         await eventually(lambda: replica.lost)
         assert (await client.command(reset_of(statement), SIMPLE)).ok
@@ -412,9 +412,9 @@ async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late(
         assert counted(await execute(client, statement, number(0))) == 0
         (session,) = on.proxy.sessions
         (replica,) = session._servers.replicas
-        prepared = session._prepared.get(statement)
+        prepared = session._session_context.prepared.get(statement)
         assert prepared is not None
-        session._prepared._cursors[statement] = replica  # the mocker has no cursors
+        session._session_context.prepared._cursors[statement] = replica  # the mocker has no cursors
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
         gate = on.cluster.replicas[0].faults.hold_reply(b"SELECT COUNT(*) FROM t")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"
