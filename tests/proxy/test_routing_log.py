@@ -13,14 +13,10 @@ import pytest
 
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
-from routing.record import (
-    route_fragment,
-    server_fragment,
-    session_fragment,
-    statement_fragment,
-)
+from routing.record import Route, server_fragment, session_fragment, statement_fragment
+from tests.support.statement_records import RULES, add_statement
 
-SESSION = session_fragment(7, "app", "shop", "connection", "ab/7", None, "READ_OWN_WRITES", None)
+SESSION = session_fragment(7, "app", "shop", "ab/7", RULES)
 STATEMENT = statement_fragment("COM_QUERY", "read", "0123456789abcdef", False)
 SERVER = server_fragment("db2:3306", "uuid", "replica", 1)
 NOON = 1_700_000_000.0  # 2023-11-14
@@ -39,14 +35,13 @@ def metrics() -> Metrics:
     return Metrics()
 
 
-ROUTE = route_fragment(SERVER, "read", "known")
+ROUTE = Route(SERVER, "read", "known", "ok")
 
 
 def add(log: RoutingLog, count: int = 1) -> None:
     for ordinal in range(1, count + 1):
-        log.records.statement(
-            *(SESSION, STATEMENT, 1, 2, 3, "", ROUTE, "", 0, "", "ok", 0),
-            *("", True, "", 9, None, ordinal),
+        add_statement(
+            log.records, SESSION, STATEMENT, ROUTE, proof_set="", bytes=9, ordinal=ordinal
         )
 
 
