@@ -14,7 +14,7 @@ from proxy import log
 from proxy.config import Config, ConfigError
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
-from proxy.observe.routing_log import RoutingLog
+from proxy.observe.routing_log import LogLimits, RoutingLog
 from proxy.observe.snapshot import Snapshot
 from proxy.state.sqlite_file import StateError
 from proxy.tls import KeyRing, Materials, build
@@ -72,7 +72,7 @@ def run_worker(
             config.proxy_name,
             worker,
             metrics,
-            sync_interval=config.routing_log_sync,
+            limits=LogLimits(sync_interval=config.routing_log_sync),
         )
         try:
             routing_log.start()

@@ -17,6 +17,27 @@ OF_SCOPE: Final = (Level.READ_OWN_WRITES, *REMEMBERING)
 """Levels at which the scope says what a read must see."""
 
 
+class TransactionRules:
+    """How transactions read that may still write; never changed.
+
+    Attributes:
+        reads: where.
+        on_split_conflict: what a read gets after the first write, if it may show another state than
+            those before.
+    """
+
+    def __init__(
+        self,
+        reads: TransactionReads = TransactionReads.SPLIT,
+        on_split_conflict: ConflictPolicy = ConflictPolicy.ERROR,
+    ) -> None:
+        self.reads: Final = reads
+        self.on_split_conflict: Final = on_split_conflict
+
+
+_SPLIT: Final = TransactionRules()
+
+
 class Rules:
     """Level, scope, budget and policies; never changed. Equal where all of them are.
 
@@ -40,8 +61,7 @@ class Rules:
         on_timeout: TimeoutPolicy,
         staleness: float = 0.0,
         application: str = "",
-        transaction_reads: TransactionReads = TransactionReads.SPLIT,
-        on_split_conflict: ConflictPolicy = ConflictPolicy.ERROR,
+        transactions: TransactionRules = _SPLIT,
     ) -> None:
         self.level: Final = level
         self.scope: Final = scope
@@ -49,8 +69,8 @@ class Rules:
         self.on_timeout: Final = on_timeout
         self.staleness: Final = staleness
         self.application: Final = application
-        self.transaction_reads: Final = transaction_reads
-        self.on_split_conflict: Final = on_split_conflict
+        self.transaction_reads: Final = transactions.reads
+        self.on_split_conflict: Final = transactions.on_split_conflict
 
     def __eq__(self, other: object) -> bool:
         """Whether both ask for the same."""

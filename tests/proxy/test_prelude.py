@@ -30,7 +30,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, TransactionRules
 from routing.request.command import Command
 from routing.servers.topology import Role, Server, Topology
 from routing.session.diagnostics_area import NOTHING_TO_IMITATE, Imitation
@@ -44,7 +44,7 @@ SET = GtidSet.parse(f"{U}:1-9")
 OWN = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
 SNAPSHOT = Rules(
     *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-    transaction_reads=TransactionReads.SNAPSHOT,
+    transactions=TransactionRules(TransactionReads.SNAPSHOT),
 )
 SETTINGS = b"SET SESSION session_track_gtids=OWN_GTID"
 WAITS = (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proxy.observe.metrics import Metrics
-from proxy.observe.routing_log import RoutingLog
+from proxy.observe.routing_log import LogLimits, RoutingLog
 from routing.record import Route, server_fragment, session_fragment, statement_fragment
 from tests.support.statement_records import RULES, add_statement
 
@@ -108,7 +108,9 @@ def test_without_records_there_is_no_file(tmp_path: Path, metrics: Metrics) -> N
 
 def test_a_file_ends_by_size_age_and_date(tmp_path: Path, metrics: Metrics) -> None:
     clock = Clock()
-    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock, max_segment_bytes=2000)
+    log = RoutingLog(
+        tmp_path, "edge", 0, metrics, clock=clock, limits=LogLimits(max_segment_bytes=2000)
+    )
     add(log, 2)
     log.flush()
     assert files(tmp_path)[-1].endswith("-1.jsonl.open")
@@ -148,7 +150,7 @@ def test_a_file_ends_by_size_age_and_date(tmp_path: Path, metrics: Metrics) -> N
 def test_what_exceeds_the_bound_is_dropped_counted_and_told(
     tmp_path: Path, metrics: Metrics
 ) -> None:
-    log = RoutingLog(tmp_path, "edge", 0, metrics, max_pending_bytes=5000)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_pending_bytes=5000))
     add(log, 100)
     log.flush()
     kept = count(metrics, "records")
@@ -171,7 +173,9 @@ def test_it_is_brought_to_the_disk_at_intervals(
     synced: list[int],
 ) -> None:
     clock = Clock()
-    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock, sync_interval=interval)
+    log = RoutingLog(
+        tmp_path, "edge", 0, metrics, clock=clock, limits=LogLimits(sync_interval=interval)
+    )
     lines = []
 
     def fsync(fd: int) -> None:
@@ -258,7 +262,7 @@ def test_a_disk_that_stays_full_costs_what_exceeds_the_bound(
     tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-    log = RoutingLog(tmp_path, "edge", 0, metrics, max_pending_bytes=5000)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_pending_bytes=5000))
     disk.room = 0
     for _ in range(20):
         add(log, 20)
@@ -379,7 +383,7 @@ def test_an_open_file_is_locked_and_a_complete_one_is_not(tmp_path: Path, metric
 
 
 def test_adding_and_writing_at_the_same_time(tmp_path: Path, metrics: Metrics) -> None:
-    log = RoutingLog(tmp_path, "edge", 0, metrics, max_segment_bytes=1 << 20)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_segment_bytes=1 << 20))
     done = threading.Event()
 
     def write() -> None:

@@ -46,7 +46,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, TransactionRules
 from routing.policy import choose, on_primary
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
@@ -181,8 +181,7 @@ class Play:
         self.topology.primary.observed(UUID, (0, 0), gtids("1-5"), EMPTY)
         rules = Rules(
             *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-            transaction_reads=world.reads,
-            on_split_conflict=world.conflict,
+            transactions=TransactionRules(world.reads, world.conflict),
         )
         self.session = Session(rules, 0, term=self.topology.term)
         self.session.connected("", world.autocommit)
