@@ -46,6 +46,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
+from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules, TransactionRules
 from routing.policy import choose, on_primary
 from routing.request.command import Command
@@ -226,7 +227,7 @@ class Play:
         decision = None
         if statement is not None and command.code is not Code.COM_STMT_PREPARE:
             session = self.session
-            decision = choose(session, statement, self.topology, 1000.0, command.rules)
+            decision = choose(session, statement, self.topology, 1000.0, Requirement(command.rules))
         if decision is not None and self._is_gone(decision):
             if decision.reason is Reason.DIAGNOSTIC:
                 decision = on_primary(self.topology, Reason.DIAGNOSTIC)
