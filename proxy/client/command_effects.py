@@ -16,7 +16,7 @@ from protocol.resultset import parse_text_row
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof
 from routing.request import command_properties, diagnostics, effects
-from routing.request.trackers import take_trackers
+from routing.request.trackers import TRACKS_ALL, UNSURE, TrackerReader
 from routing.session.defaults import defaults_of
 from routing.session.prepared import PreparedHandle
 from routing.sql.early_errors import did_nothing
@@ -67,6 +67,7 @@ class CommandEffects:
         self._metrics = shared.metrics
         self._now = shared.now
         self._state = state
+        self._trackers = TrackerReader(state)
         self._rules = rules
         self._servers = servers
         self._settings = settings
@@ -92,16 +93,17 @@ class CommandEffects:
             return
         state, metrics = self._state, self._metrics
         schema = state.schema
-        tracked, unread = take_trackers(
+        tracking = TRACKS_ALL if connection.mirror.tracks_all else 0
+        if of_primary and self._settings.untracked:
+            tracking |= UNSURE
+        tracked, unread = self._trackers.take(
             stream.session_states,
             command,
             outcome,
-            state,
             connection.server,
             connection.epoch,
-            connection.mirror.tracks_all,
+            tracking,
             self._now(),
-            of_primary and self._settings.untracked,
         )
         metrics.tracked += tracked
         for _ in range(unread):

@@ -19,7 +19,7 @@ from routing.consistency.rules import Rules
 from routing.request import command_properties, effects
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
-from routing.request.trackers import take_trackers
+from routing.request.trackers import TRACKS_ALL, TrackerReader
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.session.variables import FLAGS
@@ -62,14 +62,9 @@ class On:
         self.outcome = CommandOutcome(command)
 
     def tell(self, *blocks: bytes) -> None:
-        tracked, unread = take_trackers(
-            blocks,
-            self.command,
-            self.outcome,
-            self.state,
-            self.server,
-            self.epoch,
-            self.tracks_all,
+        tracking = TRACKS_ALL if self.tracks_all else 0
+        tracked, unread = TrackerReader(self.state).take(
+            blocks, self.command, self.outcome, self.server, self.epoch, tracking
         )
         self.tracked += tracked
         self.unread += unread
