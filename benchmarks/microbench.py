@@ -199,7 +199,7 @@ def _records() -> Iterator[Case]:
     fragment = server_fragment("db2:3306", _UUIDS[0], "replica", 3)
     route = Route(fragment, Reason.READ, Proof.KNOWN, Outcome.OK)
     now = 1_795_243_636_000_000
-    command = Command(Code.COM_QUERY, 0, rules, arrived_us=now)
+    command = Command(Code.COM_QUERY, rules, arrived_us=now)
     proof_set = GtidSet.parse(f"{_UUIDS[0]}:1-81730")
     server = Server("db2:3306", Role.REPLICA)
     outcome = CommandOutcome(command, Decision(server, Reason.READ, Proof.KNOWN, proof_set))

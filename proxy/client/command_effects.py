@@ -239,7 +239,9 @@ class CommandEffects:
                 self._shared.known_passwords.clear()
             if command_properties.changes_logins(command, outcome):
                 self._shared.pool.lending.changed()
-        if ended_well and not (command.is_query and command.names is None):
+        if ended_well and not (
+            command.is_query and (statement is None or statement.prepares is None)
+        ):
             self._did(connection, stream, command)
         if command.prepared is not None:
             self._prepared.ended(command.prepared, command.code, connection)
@@ -314,10 +316,12 @@ class CommandEffects:
     def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
         """A command about the session itself ended well."""
         state, code = self._state, command.code
-        if command.names is not None:
-            name, statement = command.names
-            state.text_prepared[name] = statement
         if command.is_query:
+            statement = command.statement
+            if statement is not None and statement.text_prepared is not None:
+                inner = statement.prepares
+                if inner is not None:
+                    state.text_prepared[statement.text_prepared.name] = inner
             return
         if code is Code.COM_INIT_DB:
             if self._settings.undone:  # no tracker tells when it is done

@@ -33,7 +33,6 @@ from protocol.constants import Capability
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
-from protocol.response_stream import SIMPLE
 from proxy.client.answer import (
     DONE,
     HOLDING,
@@ -171,7 +170,7 @@ class ClientSession:
         )
         read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._read = read
-        self._current = current = CurrentCommand(Command(Code.COM_SLEEP, SIMPLE, state.rules))
+        self._current = current = CurrentCommand(Command(Code.COM_SLEEP, state.rules))
         self._events = events = ReadEvents(shared, current, read, read_timers, servers, state)
         self._own_answers = own_answers = OwnAnswers(
             current, read, client, servers, state, long, account, shared.metrics

@@ -92,6 +92,7 @@ class Statement:
             its transaction's snapshot shows.
         leaves: what it leaves for the next one to ask, if it ends well (likewise).
         text_prepared: what it does with statements that are prepared by text.
+        prepares: the statement that it prepares by text, if it succeeds, and if that is known.
         own: what it asks Tidegate itself, if it does; its class is then PROXY.
         directive: the settings in a comment to Tidegate at the beginning of the text.
         plain: PLAIN_READ or PLAIN_WRITE if it only reads replicated data, or only changes data, and
@@ -115,6 +116,7 @@ class Statement:
     is_current: bool = False
     leaves: int = diagnostics.PARTS
     text_prepared: TextPrepared | None = None
+    prepares: "Statement | None" = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
     plain: int = field(init=False, compare=False)

@@ -24,7 +24,7 @@ def add_statement(
     **fields: Any,
 ) -> None:
     """Add a record; what is not given is of a statement of which there is nothing to tell."""
-    command = Command(Code.COM_QUERY, 0, RULES, arrived_us=fields.pop("arrived_us", 1))
+    command = Command(Code.COM_QUERY, RULES, arrived_us=fields.pop("arrived_us", 1))
     outcome = CommandOutcome(command)
     proof_set = fields.pop("proof_set", None)
     if proof_set is not None:

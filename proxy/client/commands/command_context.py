@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from proxy.client.views import Views
     from proxy.config import Config
     from proxy.killing.targets import KillTargets
-    from routing.consistency.rules import Rules
+    from routing.consistency.rules import StatementRules
     from routing.session.prepared import PreparedStatement
     from routing.session.session import Session
     from routing.sql.classifier import Classifier
@@ -62,27 +62,20 @@ class CommandContext:
     def command(
         self,
         code: Code,
-        shape: int,
         packet: bytes = b"",
         statement: Statement | None = None,
         *,
-        rules: Rules | None = None,
+        rules: StatementRules | None = None,
         may_write: bool = False,
         prepared: PreparedStatement | None = None,
-        prepares: PreparedStatement | None = None,
-        names: tuple[str, Statement] | None = None,
     ) -> Command:
         """A command that came now (`routing.request.command`); `rules` if it has its own."""
         return Command(
             code,
-            shape,
             self.state.rules if rules is None else rules,
             packet,
             statement,
             may_write,
-            rules is not None,
             prepared,
-            prepares,
-            names,
             utc_us(),
         )

@@ -28,7 +28,6 @@ from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
 from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
-from protocol.response_stream import PREPARED, RESULTS
 from protocol.session_track import system_variable_entry
 from proxy.client import command_batch, session_setup
 from proxy.client.command_effects import CommandEffects
@@ -268,12 +267,11 @@ class Play:
         code = _COMMANDS.get(name, Code.COM_QUERY)
         sql = rest if name in _COMMANDS else text
         if not sql:
-            return Command(code, 0, self.session.rules, frame(bytes([code]), 0))
+            return Command(code, self.session.rules, frame(bytes([code]), 0))
         statement = self.classifier.classify(sql.encode(), self.session.lexer_modes.flags)
         packet = frame(bytes([code]) + sql.encode(), 0)
-        shape = PREPARED if code is Code.COM_STMT_PREPARE else RESULTS
         may_write = statement.may_write and code is not Code.COM_STMT_PREPARE
-        return Command(code, shape, self.session.rules, packet, statement, may_write)
+        return Command(code, self.session.rules, packet, statement, may_write)
 
     def _to_primary(self, command: Command, outcome: CommandOutcome) -> bool:
         """As `Dispatch.to_primary` does; False if the transaction was rolled back instead."""
