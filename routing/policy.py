@@ -247,7 +247,7 @@ def _is_bound(session: Session) -> bool:
     return session.in_server_schema
 
 
-def among_replicas(
+def among_replicas(  # noqa: C901 one walk over the replicas, behind each write
     session: Session,
     topology: Topology,
     now: float,

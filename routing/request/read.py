@@ -271,10 +271,8 @@ class Read:
         if rules.level is _BEST_EFFORT:
             return self._send(choose(session, statement, topology, now, requirement), now)
         requirement.scope = scope = session.reading(rules, topology.term, now)
-        if scope.lost_untold:
-            scope.told_lost()
-            if self._on_lost_writes is LostPolicy.ERROR:
-                return self._refuse(refusal.lost_writes(scope.lost))
+        if scope.lost_untold and self._tells_lost(scope):
+            return self._refuse(refusal.lost_writes(scope.lost))
         snapshot = session.transaction.snapshot
         if snapshot is not None and snapshot.is_on_replica:
             return self._send_inside(
@@ -285,9 +283,7 @@ class Read:
         if decision.proof is _PROBED:
             return self._ask(scope)
         if rules.level is _BOUNDED and probed is None and required is not None:
-            observation = topology.observations.to_log(now - rules.staleness, required)
-            if observation is not None:
-                self._noted().observation = observation
+            self._note_observation(now - rules.staleness, required)
         behind = decision.reason is _BEHIND
         if behind and topology.fallbacks.reserve(now, 0.0) is None:
             # The primary must not be given more than it already has to do.
@@ -300,6 +296,17 @@ class Read:
                 return self._join(wait, decision, now)
         self.cached_decision.decided(decision, scope, rules.level)
         return self._send(decision, now)
+
+    def _tells_lost(self, scope: ScopeState) -> bool:
+        """Whether the read is refused since acknowledged writes are gone; that is told once."""
+        scope.told_lost()
+        return self._on_lost_writes is LostPolicy.ERROR
+
+    def _note_observation(self, since: float, required: GtidSet) -> None:
+        """What the read relies on is to be in the log before it."""
+        observation = self._topology.observations.to_log(since, required)
+        if observation is not None:
+            self._noted().observation = observation
 
     def _choose_again(self, now: float) -> Step:
         """Its waiting is over: choose again."""
