@@ -309,11 +309,9 @@ def among_replicas(  # noqa: C901 one walk over the replicas, behind each write
         return Decision(nearest, Reason.READ, Proof.WAITED, required, confirm)
     if reachable:
         return on_primary(topology, Reason.REPLICA_BEHIND)
-    return (
-        on_primary(topology, Reason.COMMIT_ORDER)
-        if unordered
-        else _without_replica(session, topology)
-    )
+    if unordered:
+        return on_primary(topology, Reason.COMMIT_ORDER)
+    return _without_replica(session, topology)
 
 
 def _without_replica(session: Session, topology: Topology) -> Decision:
