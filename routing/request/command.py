@@ -60,10 +60,11 @@ class Command:
         arrived_us: int = 0,
     ) -> None:
         """Of a code; `prepared` is what a COM_STMT_PREPARE prepares, or what others are about."""
+        is_query = code is _QUERY
         prepares = code is _PREPARE
         adjusted = isinstance(rules, StatementRules)
         self.code: Final = code
-        self.shape: Final = _RESULTS if code is _QUERY or code is _EXECUTE else _shape(code)
+        self.shape: Final = _RESULTS if is_query or code is _EXECUTE else _shape(code)
         self.rules: Final = rules
         self.adjusted: Final = adjusted
         self.packet: Final = packet
@@ -72,13 +73,10 @@ class Command:
         self.prepared: Final = None if prepares else prepared
         self.prepares: Final = prepared if prepares else None
         self.arrived_us: Final = arrived_us
-        self.is_query: Final = code is _QUERY
+        self.is_query: Final = is_query
         self.is_read: Final = statement is not None and statement.kind is _READ
         self.is_plain: Final = (
-            statement is not None
-            and statement.plain != NOT_PLAIN
-            and code is _QUERY
-            and not adjusted
+            statement is not None and statement.plain != NOT_PLAIN and is_query and not adjusted
         )
         self.text: Final = packet if prepared is None or prepares else prepared.text
 
