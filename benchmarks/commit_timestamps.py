@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
-from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster, ClusterLogs
 from mysql_mocker.sql.result import Result
 from mysql_mocker.state.commit_clock import CommitClock
 from mysql_mocker.state.session import Session
@@ -52,7 +52,7 @@ async def _measure(rounds: int, transactions: int, folder: Path) -> dict[str, li
     async with AsyncExitStack() as stack:
         sessions: dict[str, Execution] = {}
         for name, logs in (("without", None), ("timestamps", None), ("and files", folder)):
-            cluster = await stack.enter_async_context(Cluster(0, binlog_dir=logs))
+            cluster = await stack.enter_async_context(Cluster(0, logs=ClusterLogs(directory=logs)))
             if name == "without":
                 cluster.primary.clock = StoppedClock(cluster.primary.error_log.append)
             session = Session(cluster.primary, 1, "root", "")

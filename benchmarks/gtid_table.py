@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from mysql_mocker.replication.binlog import Transaction, Write
-from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster, ClusterLogs
 from mysql_mocker.server.server import Server
 from mysql_mocker.state.gtid_keeper import GtidKeeper, GtidLogging
 from mysql_mocker.state.storage import Storage
@@ -68,7 +68,7 @@ async def _measure(rounds: int, transactions: int) -> dict[str, list[float]]:
     async with AsyncExitStack() as stack:
         servers: dict[str, Server] = {}
         for name, (logging, designed, _, without) in _CASES.items():
-            cluster = await stack.enter_async_context(Cluster(0, primary_logging=logging))
+            cluster = await stack.enter_async_context(Cluster(0, logs=ClusterLogs(logging)))
             server = cluster.primary
             server.follows_worklogs = designed
             server.set_variable("gtid_executed_compression_period", 1000 * designed)

@@ -20,23 +20,34 @@ from protocol.constants import (
     SESSION_STATE_CHANGED,
     Capability,
 )
+from protocol.constants import Command as Code
 from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, SIMPLE, ResponseStream
 from protocol.resultset import ColumnDefinition41, text_resultset
 from protocol.tracker_view import TrackerView
-from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Decision,
+    Level,
+    Outcome,
+    Proof,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+)
 from routing.consistency.rules import Rules
 from routing.policy import choose
 from routing.record import (
     RecordStream,
-    route_fragment,
+    Route,
     server_fragment,
     session_fragment,
     statement_fragment,
 )
-from routing.servers.topology import Topology
+from routing.request.command import Command
+from routing.request.outcome import CommandOutcome
+from routing.servers.topology import Role, Server, Topology
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
 from routing.sql.statement import classify
@@ -182,36 +193,22 @@ def _decisions() -> Iterator[Case]:
 
 def _records() -> Iterator[Case]:
     stream = RecordStream("bench", 1, "0123456789abcdef", 64 << 20)
-    session = session_fragment(
-        17, "app", "shop", "connection", "0123456789abcdef/17", None, "READ", None
-    )
+    rules = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
+    session = session_fragment(17, "app", "shop", "0123456789abcdef/17", rules)
     statement = statement_fragment("COM_QUERY", "read", "0123456789abcdef", may_write=False)
-    server = server_fragment("db2:3306", _UUIDS[0], "replica", 3)
-    route = route_fragment(server, "read", "known")
-    required, proof_set = f"{_UUIDS[0]}:81724", f"{_UUIDS[0]}:1-81730"
+    fragment = server_fragment("db2:3306", _UUIDS[0], "replica", 3)
+    route = Route(fragment, Reason.READ, Proof.KNOWN, Outcome.OK)
+    now = 1_795_243_636_000_000
+    command = Command(Code.COM_QUERY, rules, arrived_us=now)
+    proof_set = GtidSet.parse(f"{_UUIDS[0]}:1-81730")
+    server = Server("db2:3306", Role.REPLICA)
+    outcome = CommandOutcome(command, Decision(server, Reason.READ, Proof.KNOWN, proof_set))
+    outcome.required = GtidSet.parse(f"{_UUIDS[0]}:81724")
+    outcome.dispatched_us, outcome.ended_us = now + 90, now + 250
+    outcome.received, outcome.ordinal = 210, 5
 
     def render() -> None:
-        now = 1_795_243_636_000_000
-        stream.statement(
-            session_fragment=session,
-            statement_fragment=statement,
-            arrived_us=now,
-            dispatched_us=now + 90,
-            ended_us=now + 250,
-            required=required,
-            route_fragment=route,
-            proof_set=proof_set,
-            wait_us=0,
-            fallbacks="",
-            outcome="ok",
-            error_code=0,
-            own_gtids="",
-            own_known=True,
-            observed="",
-            bytes=210,
-            rows=1,
-            ordinal=5,
-        )
+        stream.statement(session, statement, route, command, outcome, 0, 1)
         stream.take(1)
 
     yield Case("RecordStream.statement and take", render)

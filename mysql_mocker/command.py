@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from mysql_mocker import ControlError, MockCluster
@@ -14,21 +15,31 @@ from mysql_mocker.control.error import Wrong
 _FAILED, _USED_WRONGLY = 1, 2
 
 
-def run(
-    *,
-    port: int,
-    replicas: int,
-    lag: str,
-    user: str,
-    password: str,
-    schema: Sequence[str] | None,
-    init: Path | None,
-    host: str,
-    http: str | None,
-    binlog_dir: Path | None,
-    tls: bool,
-    ready_file: Path | None,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of the command line (`tidegate mock --help`); those of `MockCluster`, mostly.
+
+    Attributes:
+        schema: the schemas; None for those that a cluster has of itself.
+        init: a file of SQL.
+        ready_file: gets the names and addresses of the servers.
+    """
+
+    port: int
+    replicas: int
+    lag: str
+    user: str
+    password: str
+    schema: Sequence[str] | None
+    init: Path | None
+    host: str
+    http: str | None
+    binlog_dir: Path | None
+    tls: bool
+    ready_file: Path | None
+
+
+def run(options: Options) -> int:
     """Runs until SIGTERM or SIGINT; returns the exit status: 0 for success, 1 failure, 2 misuse.
 
     Prints a line for each server, its name and its address, then one for the HTTP interface if
@@ -37,11 +48,19 @@ def run(
     """
     try:
         cluster = MockCluster(
-            replicas, lag, user=user, password=password, schemas=schema or ("test",),
-            init=_read(init), port=port, host=host, http=http, tls=tls,
-            binlog_dir=binlog_dir,
-        )  # fmt: skip
-        asyncio.run(_serve(cluster, ready_file))
+            options.replicas,
+            options.lag,
+            user=options.user,
+            password=options.password,
+            schemas=options.schema or ("test",),
+            init=_read(options.init),
+            port=options.port,
+            host=options.host,
+            http=options.http,
+            binlog_dir=options.binlog_dir,
+            tls=options.tls,
+        )
+        asyncio.run(_serve(cluster, options.ready_file))
     except ControlError as error:
         return _complain(str(error), _USED_WRONGLY)
     except OSError as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self, TypedDict, Unpack
 
 from mysql_mocker.blocking_cluster import BlockingCluster
 from mysql_mocker.control.control import Control
@@ -13,7 +13,8 @@ from mysql_mocker.control.http_interface import HttpInterface
 from mysql_mocker.control.procedures import Procedures
 from mysql_mocker.control.values import duration
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster, ClusterLogs
+from mysql_mocker.server.listening import Listening
 from mysql_mocker.sql.result import Result
 from mysql_mocker.state.session import Session
 from mysql_mocker.statements.execution import Execution
@@ -22,6 +23,49 @@ from mysql_mocker.wire.certificate import self_signed_context
 _MOST_REPLICAS = 100
 _MOST_SHOWN = 80
 _LAST_PORT = 65535
+
+
+class MockOptions(TypedDict, total=False):
+    """What a `MockCluster` can be told besides its size and lag; all of it has defaults.
+
+    Attributes:
+        user: the account of clients.
+        password: its password.
+        schemas: created on every server before it starts; `init` begins in the first.
+        init: SQL that runs on the primary, and on the replicas at once, before any client connects.
+        port: the primary's; the replicas have the next ones. 0 for any that are free.
+        host: the address to listen on.
+        http: port of the HTTP interface on 127.0.0.1, or its ``HOST:PORT``; 0 for any port.
+        binlog_dir: where the servers write their binary logs, each in a folder of its name; if it
+            is not given, they keep them in memory.
+        tls: lets clients use TLS, with a self-signed certificate.
+        server_uuids: of the servers, in their order; random ones if they are not given.
+    """
+
+    user: str
+    password: str
+    schemas: Sequence[str]
+    init: str
+    port: int
+    host: str
+    http: str | int | None
+    binlog_dir: str | Path | None
+    tls: bool
+    server_uuids: Sequence[str]
+
+
+_DEFAULTS: Final = MockOptions(
+    user="root",
+    password="",
+    schemas=("test",),
+    init="",
+    port=0,
+    host="127.0.0.1",
+    http=None,
+    binlog_dir=None,
+    tls=False,
+    server_uuids=(),
+)
 
 
 class MockCluster(Control):
@@ -34,16 +78,7 @@ class MockCluster(Control):
     Args:
         replicas: how many.
         lag: how long after its commit a transaction reaches them, such as ``300ms``.
-        user, password: the account of clients.
-        schemas: created on every server before it starts; `init` begins in the first.
-        init: SQL that runs on the primary, and on the replicas at once, before any client connects.
-        port: the primary's; the replicas have the next ones. 0 for any that are free.
-        host: the address to listen on.
-        http: port of the HTTP interface on 127.0.0.1, or its ``HOST:PORT``; 0 for any port.
-        binlog_dir: where the servers write their binary logs, each in a folder of its name; if it
-            is not given, they keep them in memory.
-        tls: lets clients use TLS, with a self-signed certificate.
-        server_uuids: of the servers, in their order; random ones if they are not given.
+        options: see `MockOptions`.
 
     Raises:
         ControlError: an argument has a value that it cannot have.
@@ -53,27 +88,21 @@ class MockCluster(Control):
         self,
         replicas: int = 2,
         lag: str | float = 0.0,
-        *,
-        user: str = "root",
-        password: str = "",
-        schemas: Sequence[str] = ("test",),
-        init: str = "",
-        port: int = 0,
-        host: str = "127.0.0.1",
-        http: str | int | None = None,
-        binlog_dir: str | Path | None = None,
-        tls: bool = False,
-        server_uuids: Sequence[str] = (),
+        **options: Unpack[MockOptions],
     ) -> None:
+        chosen: MockOptions = {**_DEFAULTS, **options}
+        if unknown := chosen.keys() - _DEFAULTS.keys():
+            raise TypeError(f"MockCluster has no options {', '.join(sorted(unknown))}")
+        port, http, binlog_dir = chosen["port"], chosen["http"], chosen["binlog_dir"]
         if not 0 <= replicas <= _MOST_REPLICAS:
             raise ControlError(Wrong.WRONG_VALUE, f"replicas: want from 0 to {_MOST_REPLICAS}")
         if not 0 <= port <= _LAST_PORT - replicas:
             raise ControlError(
                 Wrong.WRONG_VALUE, "port: choose a lower one: replicas take those above it"
             )
-        self._user = user
-        self._schemas = schemas
-        self._init = init
+        self._user = chosen["user"]
+        self._schemas = chosen["schemas"]
+        self._init = chosen["init"]
         self._http = None if http is None else HttpInterface(self, http)
         self._begun = False
         self._ending = AsyncExitStack()
@@ -81,20 +110,17 @@ class MockCluster(Control):
         cluster = Cluster(
             replicas,
             duration("lag", lag),
-            {user: password},
-            schemas,
-            self_signed_context() if tls else None,
-            server_uuids,
-            port,
-            range(port + 1, port + 1 + replicas) if port else (),
-            host,
-            binlog_dir=None if binlog_dir is None else Path(binlog_dir),
+            {self._user: chosen["password"]},
+            self._schemas,
+            chosen["server_uuids"],
+            Listening(port, chosen["host"], self_signed_context() if chosen["tls"] else None),
+            ClusterLogs(directory=None if binlog_dir is None else Path(binlog_dir)),
         )
         super().__init__(cluster)
         procedures = Procedures(self)
         for server in self.servers:
             server.procedures = procedures.call
-            server.administrators = {user}
+            server.administrators = {self._user}
 
     @property
     def url(self) -> str:

@@ -216,7 +216,7 @@ class ResponseStream:
             return len(data)
         return position + end - begin - before
 
-    def _walk(self, data: bytes, position: int) -> int:
+    def _walk(self, data: bytes, position: int) -> int:  # noqa: C901, PLR0912 one walk over packets, hot
         """Return where the walk stopped: at the end of the response or of `data`, or earlier.
 
         If earlier, `_wanted` bytes from there are needed to go on.
@@ -336,7 +336,7 @@ class ResponseStream:
         else:
             self._definitions_end()
 
-    def _control(self, payload: bytes) -> None:
+    def _control(self, payload: bytes) -> None:  # noqa: C901, PLR0912 one case per packet, hot
         first = payload[0]
         if first == 0xFF:
             if len(payload) < 3:

@@ -58,7 +58,7 @@ def take(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> 
     return _take_rows(stream, data, position, keep_row)
 
 
-def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> i64:
+def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> i64:  # noqa: C901, PLR0912 hot: calls would cost more
     """Column count, definitions, an EOF if one is due, rows, and the OK or EOF after them."""
     size: i64 = len(data)
     deprecates_eof = stream.deprecates_eof

@@ -135,7 +135,7 @@ def _mock(namespace: argparse.Namespace) -> int:
         raise ConfigError("mock needs sqlglot (pip install 'tidegate[mock]')") from error
     given = vars(namespace)
     options = {name: given[name] for name in given if name not in ("command", "version")}
-    return int(command.run(**options))
+    return int(command.run(command.Options(**options)))
 
 
 def _config(namespace: argparse.Namespace) -> Config:

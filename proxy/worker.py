@@ -16,7 +16,7 @@ from proxy import log
 from proxy.config import Config, ConfigError
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
-from proxy.observe.routing_log import RoutingLog
+from proxy.observe.routing_log import LogLimits, RoutingLog
 from proxy.observe.snapshot import Snapshot
 from proxy.state.sqlite_file import StateError
 from proxy.tls.materials import KeyRing, Materials, build
@@ -119,7 +119,7 @@ def _routing_log(config: Config, metrics: Metrics, worker: int) -> Iterator[Rout
         config.proxy_name,
         worker,
         metrics,
-        sync_interval=config.routing_log_sync,
+        limits=LogLimits(sync_interval=config.routing_log_sync),
     )
     try:
         routing_log.start()

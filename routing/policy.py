@@ -11,6 +11,7 @@ from routing.consistency.decision import (
     Scope,
     TimeoutPolicy,
 )
+from routing.consistency.requirement import Requirement
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
@@ -23,6 +24,7 @@ from routing.sql.statement import Statement, StatementClass
 _READ: Final = StatementClass.READ
 _BEST_EFFORT: Final = Level.BEST_EFFORT
 _BOUNDED: Final = Level.BOUNDED_STALENESS
+_OWN_WRITES: Final = Level.READ_OWN_WRITES
 _READ_ALL: Final = Level.READ_ALL_WRITES
 _STRONG: Final = Level.STRONG
 _CONNECTION: Final = Scope.CONNECTION
@@ -48,11 +50,9 @@ def choose(
     statement: Statement,
     topology: Topology,
     now: float,
-    rules: Rules | None = None,
-    probed: GtidSet | None = None,
+    requirement: Requirement | None = None,
+    *,
     crowded: bool = False,
-    scope: ScopeState | None = None,
-    required: GtidSet | None = None,
 ) -> Decision:
     """Decide about a text statement.
 
@@ -64,12 +64,8 @@ def choose(
         statement: what it is.
         topology: who could answer.
         now: monotonic time, seconds.
-        rules: what it asks for, if that is not what the session does.
-        probed: what the primary had, asked after the statement had arrived; at STRONG,
-            and at a level that remembers what was seen, with what it was committing.
+        requirement: what it must see, if it is a read; without one, by its session's rules.
         crowded: the primary has enough to do: wait, although it will probably take too long.
-        scope: the one that it reads in, if that was looked up already.
-        required: in that case, what `required_by` said.
     """
     kind = statement.kind
     if kind is _READ:
@@ -77,16 +73,13 @@ def choose(
             return on_primary(topology, Reason.SESSION)
         if topology.refusals.until and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
-        if not statement.identifiers and session.transaction.waits_for_table(
-            session, rules or session.rules
-        ):
+        rules = session.rules if requirement is None else requirement.rules
+        if not statement.identifiers and session.transaction.waits_for_table(session, rules):
             return on_primary(topology, Reason.TRANSACTION)
         names = statement.user_variables
         if names and not session.user_variables.know(names):
             return on_primary(topology, Reason.SESSION)
-        return _read(
-            session, rules or session.rules, topology, now, probed, crowded, scope, required
-        )
+        return _read(session, topology, now, requirement or Requirement(rules), crowded)
     if kind is StatementClass.DIAGNOSTIC:
         area = session.diagnostics.target(statement.asks)
         if (
@@ -140,7 +133,7 @@ def required_by(
         rules: what it asks for.
         topology: who could answer.
         now: monotonic time, seconds.
-        probed: as in `choose`.
+        probed: as in `Requirement`.
     """
     level = rules.level
     if level is _BEST_EFFORT:
@@ -158,68 +151,92 @@ def required_by(
 
 
 def _read(
-    session: Session,
-    rules: Rules,
-    topology: Topology,
-    now: float,
-    probed: GtidSet | None,
-    crowded: bool,
-    scope: ScopeState | None,
-    required: GtidSet | None,
+    session: Session, topology: Topology, now: float, requirement: Requirement, crowded: bool
 ) -> Decision:
-    level = rules.level
-    own = session.own_scope
-    guarded = level is not _BEST_EFFORT
-    remembers = guarded and level is not _BOUNDED
-    alone = remembers and rules.scope is _CONNECTION and probed is None
-    transaction = session.transaction
-    snapshot = transaction.snapshot
-    if snapshot is not None:
-        if snapshot.server is not None:
-            if not transaction.gives(rules) or _is_bound(session):
-                return on_primary(topology, Reason.TRANSACTION)
-            if snapshot.stale or not guarded:
-                return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
-            return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
-        if not transaction.may_take_snapshot(session, rules):
-            return on_primary(topology, Reason.TRANSACTION)
-    if alone and own.unknown and own.term == topology.term:
-        return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    if transaction.keeps_reads(session, rules):
-        return on_primary(topology, Reason.TRANSACTION)
-    if session.pins.reasons:
-        return on_primary(topology, Reason.PINNED)
-    if session.in_server_schema:
-        return on_primary(topology, Reason.SESSION)
-    if not guarded:
-        chosen = _reachable(session, topology, now, guarded=False)
-        if chosen is None:
-            return _without_replica(session, topology)
-        return Decision(chosen, Reason.READ, Proof.NONE)
+    """Decide about a read."""
+    rules = requirement.rules
+    if session.transaction.snapshot is not None:
+        decision = _in_snapshot(session, rules, topology)
+        if decision is not None:
+            return decision
+    reason = _needs_primary(session, topology, requirement)
+    if reason is not None:
+        return on_primary(topology, reason)
+    if rules.level is _BEST_EFFORT:
+        return _best_effort(session, topology, now)
     if not topology.primary.gtids:
         return on_primary(topology, Reason.NO_GTIDS)
-    if alone and own.is_long and own.term == topology.term:
+    if session.own_scope.is_long and _relies_on_own(session, topology, requirement):
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
+    scope = requirement.scope
     if scope is None:
         scope = session.reading(rules, topology.term, now)
-        required = required_by(scope, rules, topology, now, probed)
+        probed = requirement.probed
+        gtids = required_by(scope, rules, topology, now, probed)
+        requirement = Requirement(rules, scope, gtids, probed)
     if scope.unlogged:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    seen_on = scope.seen_on if level in REMEMBERING and probed is None else None
-    if required is None or (
-        seen_on is not None and not _goes_on(session, topology, seen_on, scope.seen_epoch, now)
+    if requirement.gtids is None or not _goes_on(
+        session, topology, requirement.seen_on, scope, now
     ):
-        compared = not remembers or scope.term == topology.term
-        if compared and _reachable(session, topology, now, guarded=True) is None:
-            return _without_replica(session, topology)  # no need to ask
-        return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
-    if level is _STRONG:
-        since = now
-    elif level is _BOUNDED:
-        since = now - rules.staleness
-    else:
-        since = scope.changed_at
-    return among_replicas(session, rules, topology, now, required, since, crowded, seen_on)
+        return _probe(session, rules, topology, scope, now)
+    return among_replicas(session, topology, now, requirement, crowded)
+
+
+def _in_snapshot(session: Session, rules: Rules, topology: Topology) -> Decision | None:
+    """Decide about a read of a transaction that shares one snapshot; None if it may take that."""
+    transaction = session.transaction
+    snapshot = transaction.snapshot
+    if snapshot is None or snapshot.server is None:
+        if transaction.may_take_snapshot(session, rules):
+            return None
+        return on_primary(topology, Reason.TRANSACTION)
+    if not transaction.gives(rules) or _is_bound(session):
+        return on_primary(topology, Reason.TRANSACTION)
+    if snapshot.stale or rules.level is _BEST_EFFORT:
+        return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
+    return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
+
+
+def _needs_primary(session: Session, topology: Topology, requirement: Requirement) -> Reason | None:
+    """Why only the primary can answer, by what the session has done, or None."""
+    if session.own_scope.unknown and _relies_on_own(session, topology, requirement):
+        return Reason.UNKNOWN_REQUIRED
+    if session.transaction.keeps_reads(session, requirement.rules):
+        return Reason.TRANSACTION
+    if session.pins.reasons:
+        return Reason.PINNED
+    return Reason.SESSION if session.in_server_schema else None
+
+
+def _relies_on_own(session: Session, topology: Topology, requirement: Requirement) -> bool:
+    """Whether what the read must see is what this session wrote and saw, and the primary has it."""
+    rules = requirement.rules
+    return (
+        rules.level is not _BEST_EFFORT
+        and rules.level is not _BOUNDED
+        and rules.scope is _CONNECTION
+        and requirement.probed is None
+        and session.own_scope.term == topology.term
+    )
+
+
+def _best_effort(session: Session, topology: Topology, now: float) -> Decision:
+    """The first replica that can be asked, whatever it has."""
+    chosen = _reachable(session, topology, now, guarded=False)
+    if chosen is None:
+        return _without_replica(session, topology)
+    return Decision(chosen, Reason.READ, Proof.NONE)
+
+
+def _probe(
+    session: Session, rules: Rules, topology: Topology, scope: ScopeState, now: float
+) -> Decision:
+    """The primary is to be asked what the read must see, unless no replica could answer anyway."""
+    compared = rules.level is _BOUNDED or scope.term == topology.term
+    if compared and _reachable(session, topology, now, guarded=True) is None:
+        return _without_replica(session, topology)
+    return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
 
 
 def _is_bound(session: Session) -> bool:
@@ -230,28 +247,27 @@ def _is_bound(session: Session) -> bool:
     return session.in_server_schema
 
 
-def among_replicas(
+def among_replicas(  # noqa: C901 one walk over the replicas, behind each write
     session: Session,
-    rules: Rules,
     topology: Topology,
     now: float,
-    required: GtidSet,
-    since: float,
+    requirement: Requirement,
     crowded: bool = False,
-    seen_on: Server | None = None,
 ) -> Decision:
     """Decide about a read that a replica may answer, and about which it is known what it must see.
 
     Args:
         session: who sent it.
-        rules: what it asks for.
         topology: who could answer.
         now: monotonic time, seconds.
-        required: what it must see.
-        since: when the newest of that was acknowledged, monotonic, s.
+        requirement: what it must see.
         crowded: as in `choose`.
-        seen_on: only this replica may answer, if it is given.
     """
+    rules, required = requirement.rules, requirement.gtids
+    if required is None:
+        raise AssertionError("only the primary can tell what must be seen")
+    # The usual level remembers nothing that was seen.
+    seen_on = None if rules.level is _OWN_WRITES else requirement.seen_on
     replicas = topology.replicas
     count = len(replicas)
     index = session.preferred
@@ -266,12 +282,13 @@ def among_replicas(
             index = 0
         server = replicas[index]
         index += 1
-        if now < server.down_until or (picky and session.avoids(server, now)):
+        if (
+            now < server.down_until
+            or (picky and session.avoids(server, now))
+            or not server.gtids_trustworthy
+            or (seen_on is not None and server is not seen_on)
+        ):
             continue
-        if not server.gtids_trustworthy:
-            continue
-        if seen_on is not None and server is not seen_on:
-            continue  # it may be older, and nothing tells by how much
         if in_order and not server.ordered:
             unordered = True
             continue
@@ -283,7 +300,7 @@ def among_replicas(
             return Decision(server, _A_READ, _KNOWN, applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:
-            wait = server.predicted_wait(since, now)
+            wait = server.predicted_wait(requirement.since(now), now)
             if wait < shortest or (patient and nearest is None):
                 shortest = wait
                 nearest = server
@@ -303,13 +320,17 @@ def _without_replica(session: Session, topology: Topology) -> Decision:
     return on_primary(topology, Reason.REPLICA_REFUSED if refused else Reason.NO_REPLICA)
 
 
-def _goes_on(session: Session, topology: Topology, seen_on: Server, epoch: int, now: float) -> bool:
+def _goes_on(
+    session: Session, topology: Topology, seen_on: Server | None, scope: ScopeState, now: float
+) -> bool:
     """Whether a read may go where the scope has read before, whose later states are no older.
 
     From any other server it needs a bound of what was seen, which only the primary knows.
     """
+    if seen_on is None:
+        return True
     usable = now >= seen_on.down_until and not session.avoids(seen_on, now)
-    return usable and seen_on.epoch == epoch and seen_on is not topology.primary
+    return usable and seen_on.epoch == scope.seen_epoch and seen_on is not topology.primary
 
 
 def _reachable(session: Session, topology: Topology, now: float, *, guarded: bool) -> Server | None:

@@ -43,6 +43,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from protocol.gtid import EMPTY
+from routing.consistency.decision import Level
+from routing.consistency.rules import Rules
+from routing.request.command import Command
+from routing.request.outcome import CommandOutcome
 from routing.servers.lag import Lag, Transaction
 
 RECORD_VERSION: Final = 1
@@ -145,21 +150,17 @@ _AROUND: Final = sum(
 
 
 def session_fragment(
-    session: int,
-    user: str,
-    schema: str | None,
-    scope: str,
-    scope_key: str,
-    application: str | None,
-    level: str,
-    bound_us: int | None,
+    session: int, user: str, schema: str | None, scope_key: str, rules: Rules
 ) -> str:
     """Render what is constant until the session changes its user, schema or rules."""
+    bound_us = "null"
+    if rules.level is Level.BOUNDED_STALENESS:
+        bound_us = str(round(rules.staleness * 1e6))
     return (
         f'"session":{session:d},"user":{_quoted(user)},"schema":{_nullable(schema)},'
-        f'"scope":{_quoted(scope)},"scope_key":{_quoted(scope_key)},'
-        f'"application":{_nullable(application)},"level":{_quoted(level)},'
-        f'"bound_us":{"null" if bound_us is None else bound_us}'
+        f'"scope":{_quoted(rules.scope.value)},"scope_key":{_quoted(scope_key)},'
+        f'"application":{_nullable(rules.application or None)},'
+        f'"level":{_quoted(rules.level.value)},"bound_us":{bound_us}'
     )
 
 
@@ -179,12 +180,6 @@ def server_fragment(server: str, server_uuid: str | None, role: str, incarnation
         f'"server":{_quoted(server)},"server_uuid":{_nullable(server_uuid)},'
         f'"incarnation":{incarnation:d},"role":{_quoted(role)}'
     )
-
-
-def route_fragment(server_fragment: str, reason: str, proof: str) -> str:
-    """Render what is constant for all that a server answered for one reason, by one proof."""
-    # Formatting a StrEnum costs twice a str.
-    return f'{server_fragment},"reason":"{reason}","proof":"{proof}"'
 
 
 def lag_fragment(lag: Lag, applied: Sequence[Transaction]) -> str:
@@ -218,6 +213,20 @@ def lag_fragment(lag: Lag, applied: Sequence[Transaction]) -> str:
         ],
     }
     return ',"lag":' + json.dumps(told, separators=(",", ":"))
+
+
+class Route:
+    """What is the same in the records of all that a server answered for one reason, by one proof.
+
+    Attributes:
+        fragment: server, reason and proof, rendered.
+        result: how the statements ended, which is another route where that differs.
+    """
+
+    def __init__(self, server_fragment: str, reason: str, proof: str, result: str) -> None:
+        # Formatting a StrEnum costs twice a str.
+        self.fragment: Final = f'{server_fragment},"reason":"{reason}","proof":"{proof}"'
+        self.result: Final = result
 
 
 class RecordStream:
@@ -254,30 +263,24 @@ class RecordStream:
         self,
         session_fragment: str,
         statement_fragment: str,
-        arrived_us: int,
-        dispatched_us: int,
-        ended_us: int,
-        required: str | None,
-        route_fragment: str,
-        proof_set: str | None,
-        wait_us: int,
-        fallbacks: str,
-        outcome: str,
-        error_code: int,
-        own_gtids: str,
-        own_known: bool,
-        observed: str,
-        bytes: int,
-        rows: int | None,
-        ordinal: int,
-        snapshot_us: int = 0,
+        route: Route,
+        command: Command,
+        outcome: CommandOutcome,
+        error_code: int = 0,
+        rows: int | None = None,
     ) -> None:
         """Add one statement's record; never blocks, never fails.
 
-        GTID sets are `GtidSet.text` (one line). Times are UTC microseconds, `wait_us` microseconds.
-        `ordinal` counts the session's statements from 1, whether or not their records were kept.
-        `snapshot_us` is 0 for statements that share no snapshot.
+        Args:
+            session_fragment: as its function renders it, likewise `statement_fragment`.
+            statement_fragment: see there.
+            route: who answered, why, and how it ended.
+            command: the statement.
+            outcome: what became of it; its end and its place in the session are known.
+            error_code: of the error that the client was given, or 0.
+            rows: of the answer, if they were counted.
         """
+        arrived_us, ended_us = command.arrived_us, outcome.ended_us
         if self._bytes_in - self._bytes_out > self._max_pending_bytes:
             self._drop(arrived_us, ended_us)
             return
@@ -285,43 +288,50 @@ class RecordStream:
             self._add_gap()
         self.seq += 1
         seq = _number(self.seq)
-        place = _number(ordinal)
+        place = _number(outcome.ordinal)
         # By `str`, since an f-string of one number alone is formatted by a call.
         arrived = str(arrived_us)
+        dispatched_us = outcome.dispatched_us
         dispatched = arrived if dispatched_us == arrived_us else str(dispatched_us)
         ended = str(ended_us)
-        before_required, behind_required = _REQUIRED
-        if required is None:
+        gtids = outcome.required
+        if gtids is None:
             before_required, behind_required = _REQUIRED_NULL
             required = ""
-        before_proof_set, behind_proof_set = _PROOF_SET
-        if proof_set is None:
+        else:
+            before_required, behind_required = _REQUIRED
+            required = gtids.text
+        decision = outcome.decision
+        gtids = None if decision is None else decision.proof_set
+        if gtids is None:
             before_proof_set, behind_proof_set = _PROOF_SET_NULL
             proof_set = ""
+        else:
+            before_proof_set, behind_proof_set = _PROOF_SET
+            proof_set = gtids.text
         course = _PLAIN_COURSE
-        if wait_us and outcome == _OK and not error_code and not fallbacks:
+        wait_us, fallbacks, result = outcome.wait_us, outcome.fallbacks, route.result
+        if wait_us and result == _OK and not error_code and not fallbacks:
             course = _WAIT + str(wait_us) + _BEHIND_WAIT
-        elif outcome != _OK or error_code or fallbacks:
+        elif result != _OK or error_code or fallbacks:
             course = (
-                f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{outcome}",'
+                f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{result}",'
                 f'"error_code":{error_code},'
             )
-        gtids = _NO_GTIDS
-        if own_gtids or observed or not own_known:
-            known = "true" if own_known else "false"
-            gtids = (
-                f'"own_gtids":"{own_gtids}","own_known":{known},"observed":"{observed}","bytes":'
-            )
-        size = _number(bytes)
+        own = _NO_GTIDS
+        if outcome.own is not EMPTY or outcome.observed is not EMPTY or not outcome.own_known:
+            own = _own_fragment(outcome)
+        size = _number(outcome.received)
         counted = "null" if rows is None else _number(rows)
-        if snapshot_us:
-            counted = f'{counted},"snapshot_us":{snapshot_us}'
+        if outcome.snapshot_us:
+            counted = f'{counted},"snapshot_us":{outcome.snapshot_us}'
+        route_fragment = route.fragment
         self._bytes_in += (
             (_AROUND + len(self._statement_head) + len(seq) + len(place) + len(session_fragment))
             + (len(statement_fragment) + len(arrived) + len(dispatched) + len(ended))
             + (len(before_required) + len(required) + len(behind_required) + len(route_fragment))
             + (len(before_proof_set) + len(proof_set) + len(behind_proof_set) + len(course))
-            + (len(gtids) + len(size) + len(counted))
+            + (len(own) + len(size) + len(counted))
         )
         self._records.append(
             (
@@ -347,7 +357,7 @@ class RecordStream:
                 proof_set,
                 behind_proof_set,
                 course,
-                gtids,
+                own,
                 size,
                 _ROWS,
                 counted,
@@ -421,6 +431,14 @@ class RecordStream:
         self._records.append((line,))
 
 
+def _own_fragment(outcome: CommandOutcome) -> str:
+    known = "true" if outcome.own_known else "false"
+    return (
+        f'"own_gtids":"{outcome.own.text}","own_known":{known},'
+        f'"observed":"{outcome.observed.text}","bytes":'
+    )
+
+
 def _number(number: int) -> str:
     return _NUMBERS[number] if number < _MANY else str(number)
 
@@ -441,5 +459,8 @@ def _head(kind: str, proxy: str, worker: int, run: str) -> str:
     )
 
 
-_NO_SESSION: Final = session_fragment(0, "", None, "", "", None, "", None)
+_NO_SESSION: Final = (
+    '"session":0,"user":"","schema":null,"scope":"","scope_key":"","application":null,"level":"",'
+    '"bound_us":null'
+)
 _NO_STATEMENT: Final = statement_fragment("", "", None, False)

@@ -87,9 +87,7 @@ def judge(
         }
         found = clocks.learn(once.records, spans, is_steady=passes.is_steady)
         error_us = max(found.error_us, clock_error_us)
-        judged = judgement.reach(
-            passes, once.records, found, error_us, out, stage, persisted, once.before
-        )
+        judged = judgement.reach(once, found, error_us, out, stage, persisted)
         if log.ends is not None and log.period is not None and found.agree:
             stage("keeping what the next day begins with")
             audited = end.Audited(

@@ -35,6 +35,17 @@ class _Kept(NamedTuple):
     states: States
 
 
+class _Run(NamedTuple):
+    """What is the same for all days that are judged together, as for `judge`."""
+
+    spark: "SparkSession"
+    chosen: Options
+    listing: "Listing"
+    scratch: Path
+    kept: _Kept
+    stage: Callable[[str], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A judgement that was kept.
@@ -77,6 +88,7 @@ def judge(
     from spark_jobs.store import parquet
 
     kept = _Kept(Store(chosen.out / "store"), Results(chosen.out), States(chosen.out / "states"))
+    run = _Run(spark, chosen, listing, scratch, kept, stage)
     stage("taking segments")
     kept.store.take(listing.closed, scratch, partial(parquet.stage, spark))
     choose(kept.states, kept.store, day)
@@ -96,23 +108,15 @@ def judge(
                 "judged anew: the store no longer has all of its records."
             )
         else:
-            yield _judge(spark, chosen, earlier, listing, scratch, kept, stage)
-    yield _judge(spark, chosen, day, listing, scratch, kept, stage, told)
+            yield _judge(run, earlier)
+    yield _judge(run, day, told)
 
 
-def _judge(
-    spark: "SparkSession",
-    chosen: Options,
-    day: Day,
-    listing: "Listing",
-    scratch: Path,
-    kept: _Kept,
-    stage: Callable[[str], None],
-    others: Sequence[str] = (),
-) -> Judged:
+def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     """Judge a day, and keep the judgement; `others` are sentences on other days, for its report."""
     from spark_jobs.store import parquet
 
+    spark, chosen, listing, scratch, kept, stage = run
     store, results, states = kept
     begun_us, begun = time.time_ns() // 1000, time.monotonic()
     before, number = results.newest(day), results.next_number(day)

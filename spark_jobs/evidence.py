@@ -105,10 +105,15 @@ def _events(records: DataFrame, history: History) -> DataFrame:
     shown = (
         records.withColumn("told", fn.explode(fn.array_compact(fn.array(*tellings))))
         .select(
-            *(*RUN, "seq", cluster),
+            *RUN,
+            "seq",
+            cluster,
             fn.when(told.isin("wait", "read"), waited).otherwise(ended).alias("at_us"),
             fn.when(told == "read", _READ).otherwise(_SHOWN).alias("what"),
-            *("server_uuid", "incarnation", "session", "snapshot_us"),
+            "server_uuid",
+            "incarnation",
+            "session",
+            "snapshot_us",
             fn.when(told == "report", fn.col("observed"))
             .when((told != "read") | (proof == "known"), proof_set)
             .alias("gtids"),
@@ -121,7 +126,10 @@ def _events(records: DataFrame, history: History) -> DataFrame:
         .select("cluster", "at_us", "mark", "gtids")
         .join(fn.broadcast(records.select(*RUN, cluster).distinct()), "cluster")
         .select(
-            *(*RUN, fn.col("mark").alias("seq"), "cluster", "at_us"),
+            *RUN,
+            fn.col("mark").alias("seq"),
+            "cluster",
+            "at_us",
             fn.lit(_MARK).alias("what"),
             nothing.cast("string").alias("server_uuid"),
             *(nothing.cast("long").alias(it) for it in ("incarnation", "session", "snapshot_us")),

@@ -174,7 +174,10 @@ def _wanted(records: DataFrame, history: History) -> DataFrame:
         .select(
             fn.col("owed_in").alias("kind"),
             clusters.column(history.clusters).alias("cluster"),
-            *(*SESSION, "user", "application", "level"),
+            *SESSION,
+            "user",
+            "application",
+            "level",
         )
         .select("kind", key().alias("key"), fn.col("level").isin(*SEEN_LEVELS).alias("deep"))
         .groupBy(*GROUP)

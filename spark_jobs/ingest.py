@@ -85,7 +85,7 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
         .where(fn.trim("line") != "")
         .select("file", "line", *others, read.alias("record"))
         .select("file", "line", *others, "record.*")
-        .select(*(*RECORD.names, "file"), fault.alias("fault"), *("line", *others))
+        .select(*RECORD.names, "file", fault.alias("fault"), "line", *others)
         .withColumn("line", fn.when(more, fn.col("line")))
     )
 

@@ -196,7 +196,9 @@ class Judge:
             for asked_us, answered_us in self.confirmations.get((it.cluster, it.server_uuid), ())
         )
 
-    def _judge_replica(self, it: Event, owed: GtidSet) -> Said:
+    def _judge_replica(  # noqa: C901 one rule after the other
+        self, it: Event, owed: GtidSet
+    ) -> Said:
         if it.kind == "cluster" and it.cluster in self.unplaced:
             return Said(Verdict.NOT_JUDGED, Finding.UNKNOWN_CLUSTER)
         doubt = self._doubt_of(it)

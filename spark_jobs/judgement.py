@@ -28,7 +28,7 @@ from spark_jobs.schema import JUDGED, PROCEDURE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_jobs.state.before import Before
+    from spark_jobs.unrepeated import Unrepeated
 
 
 @dataclass(frozen=True)
@@ -57,31 +57,28 @@ class Judgement:
 
 
 def reach(
-    passes: Passes,
-    records: "DataFrame",
+    log: "Unrepeated",
     found: Clocks,
     error_us: int,
     out: Path,
     stage: Callable[[str], None],
     persisted: list["DataFrame"],
-    before: "Before | None" = None,
 ) -> Judgement:
     """Judge every read that is to be judged, and the procedure; this runs jobs.
 
     Args:
-        passes: the passes through the log.
-        records: NUMBERED without repeats.
+        log: its records without repeats, and what is known of the time before.
         found: what was found out about the clocks.
         error_us: by how much clocks may differ, µs.
         out: takes the tables ``reads`` and ``procedure``.
         stage: is called with the name of each stage that begins.
         persisted: tables that are persisted here are added to it, for the caller to unpersist.
-        before: what is known of the time before; None if nothing is.
     """
     stage("reading what primaries said")
+    passes, before = log.passes, log.before
     survey = passes.found
     known, unplaced = clusters.group(survey.named)
-    timed = found.corrected(records)
+    timed = found.corrected(log.records)
     if before is not None:
         timed = timed.unionByName(before.records)
     ahead = found.ahead

@@ -42,15 +42,23 @@ def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
     hole = first & fn.col("counts") & (fn.col("ordinal") != fn.col("ordinal_before") + 1)
     numbers = records.select(
         run_of().alias("numbered_in"),
-        *("seq", "fingerprint", "ended_us", "session", "ordinal"),
+        "seq",
+        "fingerprint",
+        "ended_us",
+        "session",
+        "ordinal",
         (fn.col("kind") == "statement").alias("counts"),
         fn.lit(False).alias("known"),
     )
     if before is not None:
         known = before.select(
             run_of().alias("numbered_in"),
-            *("seq", fn.lit(0).cast("bigint").alias("fingerprint"), "ended_us"),
-            *("session", "ordinal", fn.isnotnull("session").alias("counts")),
+            "seq",
+            fn.lit(0).cast("bigint").alias("fingerprint"),
+            "ended_us",
+            "session",
+            "ordinal",
+            fn.isnotnull("session").alias("counts"),
             fn.lit(True).alias("known"),
         )
         numbers = numbers.unionByName(known)
@@ -127,8 +135,14 @@ def of_stretches(stretches: DataFrame, session_stretches: DataFrame) -> DataFram
         )
         .where(again | (missing > 0) | fell | unsteady)
         .select(
-            *(*RUN, "seq", "arrived_us", "ended_us", "dropped"),
-            *(again.alias("repeated"), fell.alias("fell"), unsteady.alias("unsteady")),
+            *RUN,
+            "seq",
+            "arrived_us",
+            "ended_us",
+            "dropped",
+            again.alias("repeated"),
+            fell.alias("fell"),
+            unsteady.alias("unsteady"),
             fn.when(again, 0).otherwise(missing).alias("missing"),
             fn.when((missing > 0) | fell, since).otherwise(0).alias("since_us"),
         )

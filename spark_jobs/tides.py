@@ -249,7 +249,7 @@ class Tides:
             self._superseded.add(before.server[0])
             self._superseded.discard(it.server_uuid)
             yield _Past(
-                *("succeeded", self._cluster, *run), at_us=it.at_us, server_uuid=it.server_uuid
+                "succeeded", self._cluster, *run, at_us=it.at_us, server_uuid=it.server_uuid
             )
         earlier_us = None if before is None else before.last_us
         server = (it.server_uuid, it.incarnation)
@@ -274,7 +274,12 @@ class Tides:
         if reign.earlier_us is not None and not reign.told:
             since_us = min(reign.earlier_us, tide.at_us)
         term = _Past(
-            *("term", self._cluster, tide.proxy, tide.worker, tide.run, tide.seq),
+            "term",
+            self._cluster,
+            tide.proxy,
+            tide.worker,
+            tide.run,
+            tide.seq,
             at_us=since_us,
             until_us=tide.at_us,
             server_uuid=tide.server_uuid,
@@ -315,7 +320,8 @@ class Tides:
             return
         self._confirmed[uuid] = tide.at_us
         yield _Past(
-            *("confirmed", self._cluster),
+            "confirmed",
+            self._cluster,
             until_us=tide.at_us,
             answered_us=tide.ended_us,
             server_uuid=uuid,

@@ -5,7 +5,7 @@ from protocol.constants import Command as Code
 from proxy.server.connection import ServerConnection
 from proxy.server.exchange import FORWARD, WAIT
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, StatementRules
 from routing.request.command import Command
 from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
@@ -58,12 +58,12 @@ def test_a_session_shows_where_it_stands() -> None:
 def test_a_command_shows_no_text() -> None:
     sql = b"UPDATE users SET password = 'hunter2'"
     statement = Classifier().classify(sql, 0)
-    command = Command(Code.COM_QUERY, 0, RULES, b"\x03" + sql, statement, True, True)
+    command = Command(Code.COM_QUERY, StatementRules(RULES), b"\x03" + sql, statement, True)
     assert repr(command) == (
         f"<Command: COM_QUERY, write (data), digest {statement.digest}, may write,"
         " with rules of its own>"
     )
-    assert repr(Command(Code.COM_PING, 0, RULES)) == "<Command: COM_PING>"
+    assert repr(Command(Code.COM_PING, RULES)) == "<Command: COM_PING>"
 
 
 def test_a_read_shows_where_it_goes() -> None:

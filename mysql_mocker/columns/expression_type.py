@@ -189,7 +189,7 @@ class ExpressionTypes:
 
     # Functions.
 
-    def _function(self, node: exp.Expr) -> ValueType | None:
+    def _function(self, node: exp.Expr) -> ValueType | None:  # noqa: C901 one case per function
         if isinstance(node, exp.Anonymous):
             return self._named(node)
         if isinstance(node, exp.CurrentTimestamp | exp.Localtimestamp | exp.UtcTimestamp):

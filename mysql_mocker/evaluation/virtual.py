@@ -73,7 +73,9 @@ def _columns(session: Session) -> list[Row]:
     return found
 
 
-def table(session: Session, schema: str, name: str) -> exp.Subquery | None:
+def table(  # noqa: C901, PLR0912 one case per table
+    session: Session, schema: str, name: str
+) -> exp.Subquery | None:
     """The table as a subquery; None if the schema is not the server's own.
 
     Raises:

@@ -1,20 +1,40 @@
 """A primary and its replicas."""
 
 import asyncio
-import ssl
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from mysql_mocker.error import MySQLError
+from mysql_mocker.server.listening import ANYWHERE, Listening
 from mysql_mocker.server.server import Server
 from mysql_mocker.state.gtid_keeper import GtidLogging
 
 
 class PromotionError(Exception):
     """The promotion is not possible; the message says why, and the roles have not changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLogs:
+    """The binary logs of a cluster's servers.
+
+    Attributes:
+        primary: whether the primary has a binary log, and what is in it.
+        replicas: whether replicas have binary logs, and what is in them.
+        directory: where the servers write them, each in a folder of its name; if it is not given,
+            they keep them in memory.
+    """
+
+    primary: GtidLogging | None = None
+    replicas: GtidLogging | None = None
+    directory: Path | None = None
+
+
+IN_MEMORY: Final = ClusterLogs()
 
 
 class Cluster:
@@ -25,15 +45,9 @@ class Cluster:
         apply_delay: their lag in seconds.
         accounts: password by user.
         schemas: schemas that exist from the start on every server.
-        ssl_context: lets clients use TLS.
         server_uuids: of the primary and the replicas; random ones if they are not given.
-        port: the primary's; 0 for any that is free.
-        replica_ports: the replicas', in order; any that are free if they are not given.
-        host: the address that all listen on.
-        primary_logging: whether the primary has a binary log, and what is in it.
-        replica_logging: whether replicas have binary logs, and what is in them.
-        binlog_dir: where the servers write their binary logs, each in a folder of its name; if it
-            is not given, they keep them in memory.
+        listening: where the primary listens, and the replicas above it.
+        logs: their binary logs.
 
     Attributes:
         servers: all of them, in the order in which they were made: ``primary``, ``replica1`` and so
@@ -47,24 +61,21 @@ class Cluster:
         apply_delay: float = 0.0,
         accounts: Mapping[str, str] | None = None,
         schemas: Sequence[str] = ("test",),
-        ssl_context: ssl.SSLContext | None = None,
         server_uuids: Sequence[str] = (),
-        port: int = 0,
-        replica_ports: Sequence[int] = (),
-        host: str = "127.0.0.1",
-        primary_logging: GtidLogging | None = None,
-        replica_logging: GtidLogging | None = None,
-        binlog_dir: Path | None = None,
+        listening: Listening = ANYWHERE,
+        logs: ClusterLogs = IN_MEMORY,
     ) -> None:
         chosen = {"root": ""} if accounts is None else accounts
         uuids = [*server_uuids, *[None] * (replicas + 1)]
-        ports = [port, *replica_ports, *[0] * replicas]
-        logging = [primary_logging, *[replica_logging] * replicas]
         names = ["primary", *(f"replica{number}" for number in range(1, replicas + 1))]
         self.servers = [
             Server(
-                *(chosen, 1 + place, uuids[place], ports[place], ssl_context, host, name),
-                logging=logging[place],
+                chosen,
+                1 + place,
+                uuids[place],
+                listening.of_replica(place) if place else listening,
+                name,
+                logs.replicas if place else logs.primary,
             )
             for place, name in enumerate(names)
         ]
@@ -74,8 +85,8 @@ class Cluster:
             replica.follow(self.primary, apply_delay)
         for server in self.servers:
             server.semi_sync.replicas = partial(self.followers, server)
-            if binlog_dir is not None and server.keeper.logging.binary_log:
-                server.logs.write_to(binlog_dir / server.name)
+            if logs.directory is not None and server.keeper.logging.binary_log:
+                server.logs.write_to(logs.directory / server.name)
         for server in self.servers:
             for schema in schemas:
                 server.create_schema(schema)

@@ -2,7 +2,6 @@
 
 import asyncio
 import sqlite3
-import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 from mysql_mocker.error import MySQLError, applying_failed
 from mysql_mocker.replication.applier import Applier, ApplierSettings
 from mysql_mocker.replication.binlog import Transaction
+from mysql_mocker.server.listening import ANYWHERE, Listening
 from mysql_mocker.state.catalogue import Catalogue
 from mysql_mocker.state.gtid_keeper import GtidLogging
 from mysql_mocker.state.instance import Instance
@@ -26,8 +26,8 @@ class Server(Instance, Accepts):
     deletes them.
 
     Args:
-        accounts, server_id, server_uuid, ssl_context, logging: as for `Instance`.
-        host: the address to listen on.
+        accounts, server_id, server_uuid, logging: as for `Instance`.
+        listening: where it listens, and how.
         name: its name in the cluster.
 
     Attributes:
@@ -40,16 +40,14 @@ class Server(Instance, Accepts):
         accounts: Mapping[str, str],
         server_id: int = 1,
         server_uuid: str | None = None,
-        port: int = 0,
-        ssl_context: ssl.SSLContext | None = None,
-        host: str = "127.0.0.1",
+        listening: Listening = ANYWHERE,
         name: str = "",
         logging: GtidLogging | None = None,
     ) -> None:
-        super().__init__(accounts, server_id, server_uuid, ssl_context, logging)
+        super().__init__(accounts, server_id, server_uuid, listening.ssl_context, logging)
         self.name = name
-        self.host = host
-        self.port = port
+        self.host = listening.host
+        self.port = listening.port
         self.ack_delay = 0.0
         self._listener: asyncio.Server | None = None
         self._awake = asyncio.Event()

@@ -238,6 +238,13 @@ def compare_text(left: str, right: str) -> int:
     return (one > other) - (one < other)
 
 
+def _unix_timestamp(moment: Value) -> Value:
+    if moment is None:
+        return None
+    parsed = datetime.fromisoformat(_text(moment)).replace(tzinfo=UTC).timestamp()
+    return int(parsed) if parsed.is_integer() else parsed
+
+
 def register(connection: sqlite3.Connection, surroundings: Surroundings) -> None:
     """Makes the functions and the collation known to a connection."""
     connection.create_collation("utf8mb4_0900_ai_ci", compare_text)
@@ -246,12 +253,7 @@ def register(connection: sqlite3.Connection, surroundings: Surroundings) -> None
         connection.create_function(name, count, chosen, deterministic=True)
 
     def unix_timestamp(*moment: Value) -> Value:
-        if not moment:
-            return int(surroundings.timestamp)
-        if moment[0] is None:
-            return None
-        parsed = datetime.fromisoformat(_text(moment[0])).replace(tzinfo=UTC).timestamp()
-        return int(parsed) if parsed.is_integer() else parsed
+        return _unix_timestamp(*moment) if moment else int(surroundings.timestamp)
 
     def make_uuid() -> str:
         return str(uuid.UUID(int=surroundings.random.getrandbits(128), version=4))

@@ -147,21 +147,7 @@ def set_variable(session: Session, scope: str, name: str, value: Value) -> None:
     Raises:
         MySQLError: 1231, 1232, 1238, 1229, 1228 or 1766.
     """
-    reach = DEFINITIONS[name].reach
-    if reach is Reach.READ_ONLY:
-        raise MySQLError(1238, "HY000", f"Variable '{name}' is a read only variable")
-    if scope == "session" and reach is Reach.GLOBAL:
-        raise MySQLError(
-            1229,
-            "HY000",
-            f"Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL",
-        )
-    if scope == "global" and reach is Reach.SESSION:
-        raise MySQLError(
-            1228,
-            "HY000",
-            f"Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL",
-        )
+    _check_reach(scope, name)
     stored = checked(name, value)
     if name in CEILINGS:
         _check_replication_variable(session)
@@ -185,6 +171,25 @@ def set_variable(session: Session, scope: str, name: str, value: Value) -> None:
     if name == "autocommit" and stored and not was:
         session.transaction.commit()
     session.trackers.variable_set(name)
+
+
+def _check_reach(scope: str, name: str) -> None:
+    """Refuses to set a variable in a scope that it does not have."""
+    reach = DEFINITIONS[name].reach
+    if reach is Reach.READ_ONLY:
+        raise MySQLError(1238, "HY000", f"Variable '{name}' is a read only variable")
+    if scope == "session" and reach is Reach.GLOBAL:
+        raise MySQLError(
+            1229,
+            "HY000",
+            f"Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL",
+        )
+    if scope == "global" and reach is Reach.SESSION:
+        raise MySQLError(
+            1228,
+            "HY000",
+            f"Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL",
+        )
 
 
 def _check_replication_variable(session: Session) -> None:

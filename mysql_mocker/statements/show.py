@@ -92,7 +92,7 @@ def _with_pattern(statement: Statement, name: str) -> str:
     return f"{name} ({statement.tokens[words.index('LIKE') + 1].text})"
 
 
-def _table(session: Session, statement: Statement) -> Table:
+def _table(session: Session, statement: Statement) -> Table:  # noqa: C901, PLR0912 one case per subject
     words = [word for word in statement.words[1:] if word not in _SKIPPED]
     subject = words[0] if words else ""
     match subject:

@@ -3,7 +3,7 @@
 import re
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -95,6 +95,103 @@ def _count(session: Session, stored: str) -> int:
     return int(session.storage.value(f"SELECT count(*) FROM {quoted(stored)}") or 0)  # noqa: S608 - quoted
 
 
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """What one INSERT or REPLACE is to do to a table.
+
+    Attributes:
+        session: whose it is.
+        stored: the table, as it is stored.
+        replacing: it is a REPLACE.
+        ignoring: it is an INSERT IGNORE.
+        updating: it has ON DUPLICATE KEY UPDATE.
+        candidates: how many rows it has; None if they are a query's.
+    """
+
+    session: Session
+    stored: str
+    replacing: bool
+    ignoring: bool
+    updating: bool
+    candidates: int | None
+
+    @property
+    def counts(self) -> bool:
+        """Whether its rows can be others than those that it adds."""
+        return self.replacing or self.updating
+
+    def affected(self, rows: int, inserted: int) -> int:
+        """The number of affected rows, if so many were written, and so many of them added."""
+        found = 2 * rows - inserted
+        if self.updating and self.session.found_rows_wanted and self.candidates is not None:
+            found += self.candidates - rows  # those that were found, and not changed
+        return found
+
+    def repeats(self, rows: int, old: Sequence[Row], numbering: Numbering | None) -> bool:
+        """Whether it has replaced a row by the same one, which a server leaves alone."""
+        return (
+            rows == 1
+            and not _is_unique(self.session, self.stored)
+            and bool(old)
+            and old == _row(self.session, self.stored, numbering)
+        )
+
+    def reported_id(self, numbering: Numbering, inserted: int, last_id: int) -> int:
+        """The id that the client is told, of rows that were written; notes it for the session."""
+        session = self.session
+        returned = session.storage.returned
+        reported = int(returned[-1][0] or 0) if returned else last_id
+        if numbering.first is None:
+            if self.ignoring and self.candidates is not None:
+                reported = numbering.last
+            return reported
+        if inserted or self.replacing:
+            reported = next((int(i or 0) for (i,) in returned if int(i or 0) >= numbering.first), 0)
+            session.last_insert_id = reported
+        if session.logged is not None:
+            session.logged.insert_id = numbering.first
+        return reported
+
+    def information(self, rows: int, affected: int) -> str:
+        """The text of the OK packet."""
+        if self.candidates == 1:
+            return ""
+        many = rows if self.candidates is None else self.candidates
+        count = max(0, many - rows) if self.ignoring else max(0, affected - rows)
+        warnings = len(self.session.diagnostics)
+        return f"Records: {many}  Duplicates: {count}  Warnings: {warnings}"
+
+
+def _insert_of(statement: Statement, *, replacing: bool) -> exp.Insert:
+    tree = statement.parse()
+    if not isinstance(tree, exp.Insert):
+        raise unsupported(statement.text)
+    if replacing:
+        tree.set("alternative", "REPLACE")
+    return tree
+
+
+def _keep_number(numbering: Numbering | None, candidates: int | None, rows: int | None) -> None:
+    """Notes which numbers are used up; `rows` is None if the statement failed."""
+    if numbering is not None:
+        # If INSERT … SELECT fails, its first row is assumed to be the one that was refused.
+        numbering.keep(None if candidates is not None else 1 if rows is None else rows)
+
+
+async def _bound_insert(
+    session: Session, statement: Statement, tree: exp.Insert
+) -> tuple[Bound, exp.Insert]:
+    """The statement with its names bound, and its tree then."""
+    conflict = tree.args.get("conflict")
+    if isinstance(conflict, exp.OnConflict):
+        _check_assignments(statement, conflict.expressions)
+        _upsert(session, tree, conflict)
+    bound = await _bound(session, statement, tree)
+    if not isinstance(bound.tree, exp.Insert):
+        raise unsupported(statement.text)
+    return bound, bound.tree
+
+
 async def insert(session: Session, statement: Statement) -> Done:
     """INSERT and REPLACE.
 
@@ -102,39 +199,30 @@ async def insert(session: Session, statement: Statement) -> Done:
         MySQLError: the server's error for what is wrong.
     """
     replacing = statement.words[0] == "REPLACE"
-    if replacing:
-        statement = statement.with_first_word("INSERT")
-    tree = statement.parse()
-    if not isinstance(tree, exp.Insert):
-        raise unsupported(statement.text)
+    statement = statement.with_first_word("INSERT") if replacing else statement
+    tree = _insert_of(statement, replacing=replacing)
     stored, temporary = _target(session, tree)
     session.check_write(temporary=temporary)
     columns = session.catalogue.columns(stored)
     _fill_defaults(tree, columns)
     ignoring = bool(tree.args.get("ignore"))
-    if replacing:
-        tree.set("alternative", "REPLACE")
     conflict = tree.args.get("conflict")
-    if isinstance(conflict, exp.OnConflict):
-        _check_assignments(statement, conflict.expressions)
-        _upsert(session, tree, conflict)
     given = [name.name.lower() for name in _named_columns(tree)]
-    bound = await _bound(session, statement, tree)
-    if not isinstance(bound.tree, exp.Insert):
-        raise unsupported(statement.text)
+    bound, written = await _bound_insert(session, statement, tree)
     if any(column.auto_increment for column in columns):
-        bound.tree.set("returning", exp.Returning(expressions=[exp.column("rowid")]))
+        written.set("returning", exp.Returning(expressions=[exp.column("rowid")]))
     touches = touched(session, stored, bound)
     unsafe = _has_limit(bound) or (bool(conflict) and _is_unique(session, stored))
-    _check_widths(bound.tree, columns)
+    _check_widths(written, columns)
     await _open(session, bound, temporary=temporary)
     lenient = ignoring or conflict
-    repeated = duplicates.expected(session, stored, bound.tree) if lenient else []
+    repeated = duplicates.expected(session, stored, written) if lenient else []
     numbering = Numbering.of(session, stored, columns, temporary=temporary)
     if numbering is not None:
-        numbering.fill(bound.tree, columns, [message is not None for message in repeated])
+        numbering.fill(written, columns, [message is not None for message in repeated])
     candidates = _row_count(tree)
-    before = _count(session, stored) if replacing or conflict else 0
+    insertion = _Insertion(session, stored, replacing, ignoring, bool(conflict), candidates)
+    before = _count(session, stored) if insertion.counts else 0
     old = _row(session, stored, numbering) if replacing else []
     rows: int | None = None
     try:
@@ -144,47 +232,23 @@ async def insert(session: Session, statement: Statement) -> Done:
     except sqlite3.IntegrityError as error:
         if "NOT NULL" in str(error):
             numbering = None  # such a row is refused before it gets its number
-        raise _constraint(session, error, stored, bound.tree, given) from error
+        raise _constraint(session, error, stored, written, given) from error
     finally:
-        if numbering is not None:
-            # If INSERT … SELECT fails, its first row is assumed to be the one that was refused.
-            numbering.keep(None if candidates is not None else 1 if rows is None else rows)
-    inserted = rows
+        _keep_number(numbering, candidates, rows)
     if candidates is None:
         session.found_rows = rows
-    if replacing or conflict:
-        inserted = _count(session, stored) - before
-    affected = 2 * rows - inserted
-    if conflict and session.found_rows_wanted and candidates is not None:
-        affected += candidates - rows  # those that were found, and not changed
-    if (
-        rows == 1
-        and not _is_unique(session, stored)
-        and old
-        and old == _row(session, stored, numbering)
-    ):
-        affected = 1  # a row that is replaced by the same one is left alone
+    inserted = _count(session, stored) - before if insertion.counts else rows
+    affected = insertion.affected(rows, inserted)
+    if insertion.repeats(rows, old, numbering):
+        affected = 1
         if not temporary:
             session.transaction.writes.pop()
     if ignoring:
         duplicates.warn(session, repeated)
     reported = 0
     if rows and numbering is not None:
-        returned = session.storage.returned
-        reported = int(returned[-1][0] or 0) if returned else last_id
-        if ignoring and candidates is not None and numbering.first is None:
-            reported = numbering.last
-        if numbering.first is not None and (inserted or replacing):
-            reported = next((int(i or 0) for (i,) in returned if int(i or 0) >= numbering.first), 0)
-            session.last_insert_id = reported
-        if numbering.first is not None and session.logged is not None:
-            session.logged.insert_id = numbering.first
-    info = ""
-    if candidates != 1:
-        many = rows if candidates is None else candidates
-        count = max(0, many - rows) if ignoring else max(0, affected - rows)
-        info = f"Records: {many}  Duplicates: {count}  Warnings: {len(session.diagnostics)}"
-    return Done(affected, reported, info)
+        reported = insertion.reported_id(numbering, inserted, last_id)
+    return Done(affected, reported, insertion.information(rows, affected))
 
 
 def _check_assignments(statement: Statement, assignments: list[exp.Expr]) -> None:

@@ -27,7 +27,7 @@ _STRINGS = {ColumnType.VARCHAR, ColumnType.VAR_STRING, ColumnType.STRING}
 _LATIN1 = frozenset({5, 8, 15, 31, 47, 48, 49, 94})
 
 
-def parse_value(column: Column, reader: Reader) -> Value:
+def parse_value(column: Column, reader: Reader) -> Value:  # noqa: C901, PLR0912 one case per type
     """Takes one value that is not NULL.
 
     Raises:

@@ -98,30 +98,39 @@ def _with_options(
             raise MalformedPacketError(f"a table is described twice by field {field}")
         seen.add(field)
         value = wire.Reader(reader.lenenc_bytes())
-        if field == _SIGNEDNESS:
-            bits = value.rest()
-            places = _places(columns, NUMERIC)
-            if len(places) > 8 * len(bits):
-                raise MalformedPacketError("the signedness of a table's numbers is not complete")
-            for n, place in enumerate(places):
-                unsigned = bool(bits[n // 8] >> (7 - n % 8) & 1)
-                columns[place] = replace(columns[place], unsigned=unsigned)
-        elif field in (_DEFAULT_CHARSET, _WORDS_DEFAULT_CHARSET):
-            kinds = CHARACTER if field == _DEFAULT_CHARSET else WORDS
-            _default_charset(columns, _places(columns, kinds), value)
-        elif field in (_COLUMN_CHARSET, _WORDS_CHARSET):
-            for place in _places(columns, CHARACTER if field == _COLUMN_CHARSET else WORDS):
-                columns[place] = replace(columns[place], charset=value.lenenc_int())
-        elif field == _COLUMN_NAME:
-            for place, column in enumerate(columns):
-                columns[place] = replace(column, name=wire.decode_text(value.lenenc_bytes()))
-        elif field in (_SET_WORDS, _ENUM_WORDS):
-            kind = ColumnType.SET if field == _SET_WORDS else ColumnType.ENUM
-            for place in _places(columns, {kind}):
-                columns[place] = replace(columns[place], words=_words(value))
-        elif field in (_KEY, _KEY_PREFIX):
+        if field in (_KEY, _KEY_PREFIX):
             key = _key(value, prefixes=field == _KEY_PREFIX)
+        else:
+            _describe(columns, field, value)
     return columns, key
+
+
+def _describe(columns: list[Column], field: int, value: wire.Reader) -> None:
+    """Changes the columns that a field describes; a field that is not known changes none."""
+    if field == _SIGNEDNESS:
+        _signedness(columns, value.rest())
+    elif field in (_DEFAULT_CHARSET, _WORDS_DEFAULT_CHARSET):
+        kinds = CHARACTER if field == _DEFAULT_CHARSET else WORDS
+        _default_charset(columns, _places(columns, kinds), value)
+    elif field in (_COLUMN_CHARSET, _WORDS_CHARSET):
+        for place in _places(columns, CHARACTER if field == _COLUMN_CHARSET else WORDS):
+            columns[place] = replace(columns[place], charset=value.lenenc_int())
+    elif field == _COLUMN_NAME:
+        for place, column in enumerate(columns):
+            columns[place] = replace(column, name=wire.decode_text(value.lenenc_bytes()))
+    elif field in (_SET_WORDS, _ENUM_WORDS):
+        kind = ColumnType.SET if field == _SET_WORDS else ColumnType.ENUM
+        for place in _places(columns, {kind}):
+            columns[place] = replace(columns[place], words=_words(value))
+
+
+def _signedness(columns: list[Column], bits: bytes) -> None:
+    places = _places(columns, NUMERIC)
+    if len(places) > 8 * len(bits):
+        raise MalformedPacketError("the signedness of a table's numbers is not complete")
+    for n, place in enumerate(places):
+        unsigned = bool(bits[n // 8] >> (7 - n % 8) & 1)
+        columns[place] = replace(columns[place], unsigned=unsigned)
 
 
 def _places(columns: Iterable[Column], kinds: Iterable[ColumnType]) -> list[int]:

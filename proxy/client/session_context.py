@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.constants import Command as Code
-from protocol.response_stream import SIMPLE
 from proxy.client.current_command import CurrentCommand
 from proxy.client.long_command import LongCommand
 from proxy.client.prepared import PreparedStatements
@@ -71,7 +70,7 @@ class SessionContext:
         self.state: Final = state
         self.rules: Final = rules
         self.servers: Final = servers
-        self.current: Final = CurrentCommand(Command(Code.COM_SLEEP, SIMPLE, state.rules))
+        self.current: Final = CurrentCommand(Command(Code.COM_SLEEP, state.rules))
         self.read: Final = Read(
             state, shared.topology, shared.waits, config.on_lost_writes, self.current
         )

@@ -34,7 +34,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import OF_SCOPE, Rules
+from routing.consistency.rules import OF_SCOPE, Rules, TransactionRules
 from routing.sql.verdict import StatementReason
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
@@ -130,8 +130,7 @@ class Config:
             wait_budget=self.wait_budget,
             on_timeout=self.on_timeout,
             staleness=self.staleness,
-            transaction_reads=self.transaction_reads,
-            on_split_conflict=self.on_split_conflict,
+            transactions=TransactionRules(self.transaction_reads, self.on_split_conflict),
         )
 
     @property

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from protocol.gtid import EMPTY
 from proxy.wall_clock import utc_ns
-from routing.consistency.decision import Level, Outcome, Proof, Scope
+from routing.consistency.decision import Outcome, Proof, Scope
 from routing.record import (
     NO_SERVER,
     RecordStream,
+    Route,
     lag_fragment,
-    route_fragment,
     server_fragment,
     session_fragment,
     statement_fragment,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.observe.histogram import Histogram
     from proxy.observe.metrics import Metrics
-    from routing.consistency.decision import Reason
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
@@ -73,25 +71,22 @@ class _Course:
 
     def __init__(
         self,
+        command: Command,
+        outcome: CommandOutcome,
         server: Server | None,
-        epoch: int,
-        role: Role | None,
-        reason: Reason | None,
-        proof: Proof | None,
         result: Outcome,
-        level: Level | None,
         times: Histogram,
-        fragment: str,
+        route: Route,
     ) -> None:
         self.server: Final = server
-        self.epoch: Final = epoch
-        self.role: Final = role
-        self.reason: Final = reason
-        self.proof: Final = proof
+        self.epoch: Final = 0 if server is None else server.epoch
+        self.role: Final = None if server is None else server.role
+        self.reason: Final = outcome.reason
+        self.proof: Final = outcome.proof
         self.result: Final = result
-        self.level: Final = level
+        self.level: Final = command.rules.level if command.is_read else None
         self.times: Final = times
-        self.fragment: Final = fragment
+        self.route: Final = route
 
     def fits(
         self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
@@ -124,17 +119,8 @@ class Ledger:
 
     def session(self, session_id: int, state: Session, rules: Rules) -> str:
         """The part of a session's records that changes only with its user, schema or rules."""
-        bounded = rules.level is Level.BOUNDED_STALENESS
-        return session_fragment(
-            session_id,
-            state.user,
-            state.schema or None,
-            rules.scope.value,
-            self._scope_key(session_id, state, rules),
-            rules.application or None,
-            rules.level.value,
-            round(rules.staleness * 1e6) if bounded else None,
-        )
+        scope_key = self._scope_key(session_id, state, rules)
+        return session_fragment(session_id, state.user, state.schema or None, scope_key, rules)
 
     def proved(
         self, server: Server, proof: str, gtids: GtidSet, asked_us: int, answered_us: int
@@ -292,37 +278,23 @@ class Account:
         if records is None:
             return
         self._ordinal += 1
-        decision = outcome.decision
-        required = outcome.required
-        proof_set = None if decision is None else decision.proof_set
-        own = "" if outcome.own is EMPTY else outcome.own.text
-        observed = "" if outcome.observed is EMPTY else outcome.observed.text
+        outcome.ended_us = ended_us
+        outcome.ordinal = self._ordinal
         # A doubt is reported once: with the statement that raised it, or the first after it.
         scope = self._state.own_scope
         unnamed = scope.unnamed
         doubted = scope.unknown and unnamed != self._unnamed
         self._unnamed = unnamed
+        # Under ALL_GTIDS a server does not tell which GTIDs are the session's own.
+        outcome.own_known = not (doubted or (outcome.may_write and bool(outcome.observed)))
         records.statement(
             self._session(command.rules if command.adjusted else None),
             self._ledger.statement(command, outcome.may_write),
-            command.arrived_us,
-            outcome.dispatched_us,
-            ended_us,
-            None if required is None else required.text,
-            course.fragment,
-            None if proof_set is None else proof_set.text,
-            outcome.wait_us,
-            outcome.fallbacks,
-            result,
+            course.route,
+            command,
+            outcome,
             error,
-            own,
-            # Under ALL_GTIDS a server does not tell which GTIDs are the session's own.
-            not (doubted or (outcome.may_write and observed != "")),
-            observed,
-            outcome.received,
             rows,
-            self._ordinal,
-            outcome.snapshot_us,
         )
 
     def _new_course(
@@ -337,24 +309,16 @@ class Account:
             # Its role when it was chosen; it may no longer be the primary.
             role = Role.PRIMARY if outcome.proof is Proof.PRIMARY else None
             answered = self._ledger.server(server, role=role)
-        course = _Course(
-            server,
-            0 if server is None else server.epoch,
-            None if server is None else server.role,
-            outcome.reason,
-            outcome.proof,
+        times = self._metrics.course(
+            "" if server is None else server.role,
+            "" if server is None else server.name,
+            reason,
+            proof,
             result,
-            level,
-            self._metrics.course(
-                "" if server is None else server.role,
-                "" if server is None else server.name,
-                reason,
-                proof,
-                result,
-                "" if level is None else level,
-            ),
-            route_fragment(answered, reason, proof),
+            "" if level is None else level,
         )
+        route = Route(answered, reason, proof, result)
+        course = _Course(command, outcome, server, result, times, route)
         if not command.is_read:
             self._other_course = course
         elif outcome.proof is _KNOWN:

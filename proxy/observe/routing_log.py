@@ -27,10 +27,6 @@ from proxy.observe.metrics import Metrics
 from routing.record import RecordStream
 
 FLUSH_INTERVAL_S: Final = 0.2
-MAX_PENDING_BYTES: Final = 64 << 20
-MAX_SEGMENT_BYTES: Final = 64 << 20
-MAX_SEGMENT_AGE_S: Final = 300.0
-SYNC_INTERVAL_S: Final = 1.0
 
 _STOP_TIMEOUT_S: Final = 10.0
 _SLICE_LINES: Final = 256
@@ -38,6 +34,27 @@ _COMPLAIN_EVERY_S: Final = 60.0
 _OPEN_SUFFIX: Final = ".open"
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """When the log's files end, and what may be lost.
+
+    Attributes:
+        max_pending_bytes: how many bytes may wait in memory.
+        max_segment_bytes: the size from which on a file is complete.
+        max_segment_age: the age from which on a file is complete, s.
+        sync_interval: seconds after which what was written is brought to the disk at the latest; 0
+            leaves that to the system until the file is complete.
+    """
+
+    max_pending_bytes: int = 64 << 20
+    max_segment_bytes: int = 64 << 20
+    max_segment_age: float = 300.0
+    sync_interval: float = 1.0
+
+
+DEFAULT_LIMITS: Final = LogLimits()
 
 
 @dataclass(slots=True)
@@ -61,11 +78,7 @@ class RoutingLog:
         proxy: the proxy's name, with which file names begin.
         worker: the worker's number, from 0.
         metrics: the worker's counts.
-        max_pending_bytes: how many bytes may wait in memory.
-        max_segment_bytes: the size from which on a file is complete.
-        max_segment_age: the age from which on a file is complete, s.
-        sync_interval: seconds after which what was written is brought to the disk at the latest; 0
-            leaves that to the system until the file is complete.
+        limits: when a file is complete and on the disk, and how much may wait for that.
         clock: gives seconds since the epoch.
 
     Attributes:
@@ -81,21 +94,16 @@ class RoutingLog:
         worker: int,
         metrics: Metrics,
         *,
-        max_pending_bytes: int = MAX_PENDING_BYTES,
-        max_segment_bytes: int = MAX_SEGMENT_BYTES,
-        max_segment_age: float = MAX_SEGMENT_AGE_S,
-        sync_interval: float = SYNC_INTERVAL_S,
+        limits: LogLimits = DEFAULT_LIMITS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = secrets.token_hex(6)
-        self.records = RecordStream(proxy, worker, self.run, max_pending_bytes)
+        self.records = RecordStream(proxy, worker, self.run, limits.max_pending_bytes)
         self._directory = directory
         self._proxy = proxy
         self._stem = f"{proxy}-{worker}-{self.run}"
         self._metrics = metrics
-        self._max_segment_bytes = max_segment_bytes
-        self._max_segment_age = max_segment_age
-        self._sync_interval = sync_interval
+        self._limits = limits
         self._clock = clock
         self._segment: _Segment | None = None
         self._segments = 0
@@ -178,11 +186,11 @@ class RoutingLog:
 
     def _sync(self) -> None:
         segment = self._segment
-        if segment is None or not self._sync_interval or segment.size == segment.synced_size:
+        if segment is None or not self._limits.sync_interval or segment.size == segment.synced_size:
             return
         now = self._clock()
         # A clock that was set back must not delay it.
-        if not 0 <= now - segment.synced_at < self._sync_interval:
+        if not 0 <= now - segment.synced_at < self._limits.sync_interval:
             # Noted before the call, so that an error is reported once for each piece: after an
             # error the system does not try to write the piece again.
             segment.synced_at, segment.synced_size = now, segment.size
@@ -191,8 +199,8 @@ class RoutingLog:
     def _is_due(self, segment: _Segment) -> bool:
         now = self._clock()
         return (
-            segment.size >= self._max_segment_bytes
-            or now - segment.opened_at >= self._max_segment_age
+            segment.size >= self._limits.max_segment_bytes
+            or now - segment.opened_at >= self._limits.max_segment_age
             or segment.date != _date(now)
         )
 

@@ -559,7 +559,7 @@ class ServerConnection:
 
     # asyncio.Protocol
 
-    def data_received(self, data: bytes) -> None:  # noqa: C901, PLR0912 a call for each part would cost
+    def data_received(self, data: bytes) -> None:
         """Walk what came and give it to its exchanges."""
         owner = self._owner
         if owner is None:

@@ -15,7 +15,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, TransactionRules
 
 MAX_WAIT_BUDGET: Final = 60.0
 """Longest wait budget, seconds."""
@@ -50,6 +50,10 @@ class Adjustment:
     def applied_to(self, rules: Rules) -> Rules:
         """The rules with these settings in them."""
         reads, conflict = self.transaction_reads, self.on_split_conflict
+        transactions = TransactionRules(
+            rules.transaction_reads if reads is None else reads,
+            rules.on_split_conflict if conflict is None else conflict,
+        )
         return Rules(
             level=rules.level if self.level is None else self.level,
             scope=rules.scope if self.scope is None else self.scope,
@@ -57,8 +61,7 @@ class Adjustment:
             on_timeout=rules.on_timeout if self.on_timeout is None else self.on_timeout,
             staleness=rules.staleness if self.staleness is None else self.staleness,
             application=rules.application if self.application is None else self.application,
-            transaction_reads=rules.transaction_reads if reads is None else reads,
-            on_split_conflict=rules.on_split_conflict if conflict is None else conflict,
+            transactions=transactions,
         )
 
     def and_then(self, later: "Adjustment") -> "Adjustment":

@@ -17,6 +17,27 @@ OF_SCOPE: Final = (Level.READ_OWN_WRITES, *REMEMBERING)
 """Levels at which the scope says what a read must see."""
 
 
+class TransactionRules:
+    """How transactions read that may still write; never changed.
+
+    Attributes:
+        reads: where.
+        on_split_conflict: what a read gets after the first write, if it may show another state than
+            those before.
+    """
+
+    def __init__(
+        self,
+        reads: TransactionReads = TransactionReads.SPLIT,
+        on_split_conflict: ConflictPolicy = ConflictPolicy.ERROR,
+    ) -> None:
+        self.reads: Final = reads
+        self.on_split_conflict: Final = on_split_conflict
+
+
+_SPLIT: Final = TransactionRules()
+
+
 class Rules:
     """Level, scope, budget and policies; never changed. Equal where all of them are.
 
@@ -27,9 +48,9 @@ class Rules:
         on_timeout: what a read gets whose budget ran out.
         staleness: of BOUNDED_STALENESS: how old a state may be, seconds.
         application: key of the scope `application`; empty if none was given.
-        transaction_reads: where a transaction that may still write reads.
-        on_split_conflict: what its reads get after its first write, if they may show another state
-            than those before.
+        transactions: how a transaction reads that may still write.
+        transaction_reads: where it does, likewise `on_split_conflict`.
+        on_split_conflict: see `TransactionRules`.
     """
 
     def __init__(
@@ -40,8 +61,7 @@ class Rules:
         on_timeout: TimeoutPolicy,
         staleness: float = 0.0,
         application: str = "",
-        transaction_reads: TransactionReads = TransactionReads.SPLIT,
-        on_split_conflict: ConflictPolicy = ConflictPolicy.ERROR,
+        transactions: TransactionRules = _SPLIT,
     ) -> None:
         self.level: Final = level
         self.scope: Final = scope
@@ -49,8 +69,9 @@ class Rules:
         self.on_timeout: Final = on_timeout
         self.staleness: Final = staleness
         self.application: Final = application
-        self.transaction_reads: Final = transaction_reads
-        self.on_split_conflict: Final = on_split_conflict
+        self.transactions: Final = transactions
+        self.transaction_reads: Final = transactions.reads
+        self.on_split_conflict: Final = transactions.on_split_conflict
 
     def __eq__(self, other: object) -> bool:
         """Whether both ask for the same."""
@@ -90,3 +111,19 @@ class Rules:
         if self.level in (Level.READ_OWN_WRITES, Level.STRONG):
             return "OWN_GTID"
         return "OFF" if self.scope is Scope.CONNECTION else "OWN_GTID"
+
+
+class StatementRules(Rules):
+    """Rules that one statement asks for itself, whatever its session does."""
+
+    def __init__(self, rules: Rules) -> None:
+        """These rules, for one statement."""
+        super().__init__(
+            rules.level,
+            rules.scope,
+            rules.wait_budget,
+            rules.on_timeout,
+            rules.staleness,
+            rules.application,
+            rules.transactions,
+        )

@@ -362,8 +362,15 @@ class ScopeState:
         """What there is to keep; the keeper is told of later changes."""
         self._is_changed = False
         return KeptScope(
-            *(self.kind, self.key, self.own, self.observed, self.lost, self.lost_untold),
-            *(self.unknown, self.used_at, self._growth),
+            self.kind,
+            self.key,
+            self.own,
+            self.observed,
+            self.lost,
+            self.lost_untold,
+            self.unknown,
+            self.used_at,
+            self._growth,
         )
 
     def kept(self, kept: KeptScope) -> bool:

@@ -278,8 +278,12 @@ class ScopeBoard:
             raise ValueError(f"{len(texts)} bytes of sets do not fit into {ROOM}")
         self._written += 1
         head = _HEAD.pack(
-            *(self._base + self._written, slot.doubts, slot.shows, *slot.incarnation),
-            *(len(own), len(lost)),
+            self._base + self._written,
+            slot.doubts,
+            slot.shows,
+            *slot.incarnation,
+            len(own),
+            len(lost),
         )
         data = head + _CHECKSUM.pack(_checksum(head, texts)) + texts
         at = self._slot_at(self._worker, row)

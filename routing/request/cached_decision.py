@@ -15,6 +15,7 @@ from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
+from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.consistency.scope import ScopeState
 from routing.policy import among_replicas
@@ -39,6 +40,7 @@ class CachedDecision:
         scope: the one that the last plain read was decided about in. What that must see is all of
             the scope's own.
         relies: that is something.
+        requirement: what the last plain read must see for which no decision stood.
     """
 
     def __init__(self, session: Session, topology: Topology, waits: Waits) -> None:
@@ -48,6 +50,7 @@ class CachedDecision:
         self._waits = waits
         self.scope = session.own_scope
         self.relies = False
+        self.requirement: Final = Requirement(session.rules)
         self._required: GtidSet = EMPTY  # by the decision that stands
         self._relies = False  # that is something
         self._decision: Decision | None = None
@@ -72,8 +75,7 @@ class CachedDecision:
         self,
         decision: Decision,
         result: WaitResult,
-        level: Level,
-        scope: ScopeState | None,
+        requirement: Requirement,
         epoch: int,
         sent_at: float,
         waited: float,
@@ -84,20 +86,20 @@ class CachedDecision:
         Args:
             decision: by which it was sent.
             result: how it ended.
-            level: the read's.
-            scope: the one that it reads in.
+            requirement: what the read must see.
             epoch: the connection's.
             sent_at: when the WAIT was sent, monotonic s.
             waited: how long it took, s.
             now: monotonic, s.
         """
-        server, gtids = decision.server, decision.proof_set
+        scope, gtids = requirement.scope, decision.proof_set
         if (
-            wait_results.waited(server, gtids, result, level, scope, epoch, sent_at, waited, now)
+            wait_results.waited(decision, result, requirement, epoch, sent_at, waited, now)
             and scope is not None
             and gtids is scope.own
         ):
-            self.decided(Decision(server, _READ, _KNOWN, gtids), scope, level)
+            known = Decision(decision.server, _READ, _KNOWN, gtids)
+            self.decided(known, scope, requirement.rules.level)
 
     def of(self, now: float) -> Decision | None:
         """The decision about a plain read of a plain session, on a replica that can be sent it.
@@ -134,7 +136,11 @@ class CachedDecision:
         if scope.term != topology.term or scope.is_long:
             return None
         required = scope.own
-        decision = among_replicas(self._session, rules, topology, now, required, scope.changed_at)
+        requirement = self.requirement
+        requirement.rules = rules
+        requirement.scope = scope
+        requirement.gtids = required
+        decision = among_replicas(self._session, topology, now, requirement)
         if decision.confirm:
             return None
         self.relies = bool(required)

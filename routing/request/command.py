@@ -3,12 +3,30 @@
 from typing import Final
 
 from protocol.constants import Command as Code
-from routing.consistency.rules import Rules
+from protocol.response_stream import FETCHED, FIELDS, PREPARED, RESULTS, SIMPLE, STRING
+from routing.consistency.rules import Rules, StatementRules
 from routing.session.prepared import PreparedStatement
 from routing.sql.statement import NOT_PLAIN, Statement, StatementClass
 
+# Looked up once.
 _QUERY: Final = Code.COM_QUERY
+_PREPARE: Final = Code.COM_STMT_PREPARE
+_EXECUTE: Final = Code.COM_STMT_EXECUTE
+_RESULTS: Final = RESULTS
 _READ: Final = StatementClass.READ
+
+
+_SHAPES: Final = {
+    Code.COM_STMT_PREPARE: PREPARED,
+    Code.COM_FIELD_LIST: FIELDS,
+    Code.COM_STMT_FETCH: FETCHED,
+    Code.COM_STATISTICS: STRING,
+}
+"""Of the answers to commands that have neither results nor a mere OK."""
+
+
+def _shape(code: Code) -> int:
+    return _SHAPES.get(code, SIMPLE)
 
 
 class Command:
@@ -16,15 +34,14 @@ class Command:
 
     Attributes:
         code: its first payload byte.
-        shape: of its answer (`protocol.response_stream`).
+        shape: of its answer (`protocol.response_stream`), which its code gives.
         rules: what its reads ask for.
-        adjusted: `rules` are its own, not its session's.
+        adjusted: `rules` are its own (`StatementRules`), not its session's.
         packet: as it came, header and all; empty if it is passed on in parts.
         statement: the classified statement, if it is one.
         may_write: it may change data.
-        prepared: the prepared statement that it is about.
+        prepared: the prepared statement that it is about, and that was there before.
         prepares: the statement that it prepares, if that succeeds.
-        names: what it prepares by text, if that succeeds: a name, and a statement.
         arrived_us: when it had arrived, UTC us.
         is_query: it is a COM_QUERY.
         is_read: consistency is about it.
@@ -35,38 +52,33 @@ class Command:
     def __init__(
         self,
         code: Code,
-        shape: int,
         rules: Rules,
         packet: bytes = b"",
         statement: Statement | None = None,
         may_write: bool = False,
-        adjusted: bool = False,
         prepared: PreparedStatement | None = None,
-        prepares: PreparedStatement | None = None,
-        names: tuple[str, Statement] | None = None,
         arrived_us: int = 0,
     ) -> None:
+        """Of a code; `prepared` is what a COM_STMT_PREPARE prepares, or what others are about."""
+        is_query = code is _QUERY
+        prepares = code is _PREPARE
+        adjusted = isinstance(rules, StatementRules)
         self.code: Final = code
-        self.shape: Final = shape
+        self.shape: Final = _RESULTS if is_query or code is _EXECUTE else _shape(code)
         self.rules: Final = rules
         self.adjusted: Final = adjusted
         self.packet: Final = packet
         self.statement: Final = statement
         self.may_write: Final = may_write
-        self.prepared: Final = prepared
-        self.prepares: Final = prepares
-        self.names: Final = names
+        self.prepared: Final = None if prepares else prepared
+        self.prepares: Final = prepared if prepares else None
         self.arrived_us: Final = arrived_us
-        self.is_query: Final = code is _QUERY
+        self.is_query: Final = is_query
         self.is_read: Final = statement is not None and statement.kind is _READ
         self.is_plain: Final = (
-            statement is not None
-            and statement.plain != NOT_PLAIN
-            and code is _QUERY
-            and names is None
-            and not adjusted
+            statement is not None and statement.plain != NOT_PLAIN and is_query and not adjusted
         )
-        self.text: Final = packet if prepared is None else prepared.text
+        self.text: Final = packet if prepared is None or prepares else prepared.text
 
     def __repr__(self) -> str:
         """What it is, without its text, which may hold what nobody else is to see."""

@@ -148,17 +148,25 @@ def succeeded(
     if statement.may_run_programs:
         state.user_variables.forget()
     restore = statement.touches_tracking
-    for assignment in statement.assignments:
-        restore = variables.assigned(assignment, outcome, state) or restore
-    for assignment in statement.assignments:
-        if assignment.name in variables.READ_STRINGS:
-            state.user_variables.forget_strings()
+    if statement.assignments:
+        restore = _assigned(statement, outcome, state) or restore
     hides = hides or (unseen and statement.may_run_programs)
     if hides or (outcome.state_changed and (suspect or not explains(command))):
         restore = pin_unknown(command, state)
     if statement.touches_tracking and statement.multi:
         # Writes after the assignment may not have been tracked.
         state.may_have_written(command.rules)
+    return restore
+
+
+def _assigned(statement: Statement, outcome: CommandOutcome, state: Session) -> bool:
+    """Take over what a SET assigned; whether it touched the proxy's own settings."""
+    restore = False
+    for assignment in statement.assignments:
+        restore = variables.assigned(assignment, outcome, state) or restore
+    for assignment in statement.assignments:
+        if assignment.name in variables.READ_STRINGS:
+            state.user_variables.forget_strings()
     return restore
 
 
@@ -177,26 +185,31 @@ def failed(command: Command, outcome: CommandOutcome, state: Session, unseen: bo
         As `succeeded`.
     """
     statement = command.statement
-    several = statement is not None and statement.multi
     if statement is None:
         if outcome.may_write:
             state.user_variables.forget()
-    else:
-        if statement.may_run_programs:
-            state.user_variables.forget()
-            if unseen:
-                return pin_unknown(command, state)
-        for assignment in statement.assignments:
-            if assignment.scope == "user":
-                state.user_variables.assign(assignment.name, None)
-        if several and (statement.assignments or statement.pins):
-            return pin_unknown(command, state)
-        for hold in statement.holds:
-            if hold.act is Act.ACQUIRE and hold.reason in _TAKEN_ON_THE_WAY:
-                state.pins.apply(hold, state.schema)
+    elif _failed_unknown(statement, state, unseen):
+        return pin_unknown(command, state)
     if outcome.state_changed:  # before one of several results
         return pin_unknown(command, state)
     state.suspect = state.suspect or is_suspicious(command, outcome)
+    return False
+
+
+def _failed_unknown(statement: Statement, state: Session, unseen: bool) -> bool:
+    """Take over what a statement did before it failed; whether that cannot be known."""
+    if statement.may_run_programs:
+        state.user_variables.forget()
+        if unseen:
+            return True
+    for assignment in statement.assignments:
+        if assignment.scope == "user":
+            state.user_variables.assign(assignment.name, None)
+    if statement.multi and (statement.assignments or statement.pins):
+        return True
+    for hold in statement.holds:
+        if hold.act is Act.ACQUIRE and hold.reason in _TAKEN_ON_THE_WAY:
+            state.pins.apply(hold, state.schema)
     return False
 
 

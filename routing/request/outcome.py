@@ -38,6 +38,9 @@ class CommandOutcome:
         snapshot_us: when the snapshot was asked for that it shares with others, UTC us; else 0.
         conflicts: it may have shown another state than earlier reads of its transaction.
         unlogged: it may have written something without a GTID.
+        ended_us: when it had ended, UTC us; with the next two, set when it is entered in the log.
+        ordinal: its number among its session's.
+        own_known: `own` names whatever it may have committed.
     """
 
     def __init__(self, command: Command, decision: Decision | None = None) -> None:
@@ -68,6 +71,9 @@ class CommandOutcome:
         self.snapshot_us = 0
         self.conflicts = False
         self.unlogged = False
+        self.ended_us = 0
+        self.ordinal = 0
+        self.own_known = True
 
     def decided(self, decision: Decision) -> None:
         """It goes to this server, and no longer shares another server's snapshot."""

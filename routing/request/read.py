@@ -44,6 +44,7 @@ from routing.consistency.decision import (
     Scope,
     TimeoutPolicy,
 )
+from routing.consistency.requirement import Requirement
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.policy import choose, on_primary, required_by
@@ -107,12 +108,8 @@ class Read:
     """The reads of one session; there is one at a time.
 
     Attributes:
-        rules: what it asks for.
+        requirement: what it must see, by which rules.
         decision: where it was sent last, or will be sent when its waiting is over.
-        required: what it must see; None if only the primary knows.
-        scope: the one that it reads in; None at BEST_EFFORT.
-        probed: what the primary had, if it was asked; at a level that remembers what was seen, with
-            what it was committing.
         bound: it can run on no other server than the one it was sent to.
         sent_at: when its server was chosen, monotonic s.
         joined_at: when it joined another read's WAIT, monotonic s.
@@ -143,11 +140,8 @@ class Read:
         self._on_lost_writes = on_lost_writes
         self.cached_decision: Final = CachedDecision(session, topology, waits)
         self._progress = progress
-        self.rules: Rules = session.rules
+        self.requirement: Final = Requirement(session.rules)
         self.decision: Decision | None = None
-        self.required: GtidSet | None = EMPTY
-        self.scope: ScopeState | None = None
-        self.probed: GtidSet | None = None
         self.bound = False
         self.sent_at = 0.0
         self.joined_at = 0.0
@@ -179,6 +173,26 @@ class Read:
     def is_settled(self) -> bool:
         """Whether the primary was asked to finish what it was committing, and that was judged."""
         return self._settled and self._progress.stage == SENT
+
+    @property
+    def rules(self) -> Rules:
+        """What it asks for."""
+        return self.requirement.rules
+
+    @property
+    def required(self) -> GtidSet | None:
+        """What it must see; None if only the primary knows."""
+        return self.requirement.gtids
+
+    @property
+    def scope(self) -> ScopeState | None:
+        """The scope that it reads in; None at BEST_EFFORT."""
+        return self.requirement.scope
+
+    @property
+    def probed(self) -> GtidSet | None:
+        """What the primary had, if it was asked."""
+        return self.requirement.probed
 
     @property
     def budget(self) -> float:
@@ -236,8 +250,8 @@ class Read:
         """
         self._take("take_up")
         self._reset(statement, None)
-        self.required = required
-        self.scope = self.cached_decision.scope
+        self.requirement.gtids = required
+        self.requirement.scope = self.cached_decision.scope
         self._send(decision, now)
         self._reached = reached
 
@@ -248,47 +262,43 @@ class Read:
         return self._ask(self._reading(now))
 
     def _reset(self, statement: Statement | None, rules: Rules | None) -> None:
-        self.rules = rules or self._session.rules
-        self.required = EMPTY
-        self.probed = None
+        requirement = self.requirement
+        requirement.rules = rules or self._session.rules
+        requirement.scope = None
+        requirement.gtids = EMPTY
+        requirement.probed = None
         self.note = None
         self.bound = self._settled = self._stale = self._reached = False
         self._waited = 0.0
         self._statement = statement
-        self.scope = None
 
     def _choose(self, statement: Statement, now: float) -> Step:
         """Let the policy decide about a read."""
-        session, topology, rules, probed = self._session, self._topology, self.rules, self.probed
+        session, topology, requirement = self._session, self._topology, self.requirement
+        rules, probed = requirement.rules, requirement.probed
         if rules.scope is _APPLICATION and not rules.application:
             return self._refuse(refusal.no_application())
         if rules.level is _BEST_EFFORT:
-            return self._send(choose(session, statement, topology, now, rules), now)
-        self.scope = scope = session.reading(rules, topology.term, now)
-        if scope.lost_untold:
-            scope.told_lost()
-            if self._on_lost_writes is LostPolicy.ERROR:
-                return self._refuse(refusal.lost_writes(scope.lost))
+            return self._send(choose(session, statement, topology, now, requirement), now)
+        requirement.scope = scope = session.reading(rules, topology.term, now)
+        if scope.lost_untold and self._tells_lost(scope):
+            return self._refuse(refusal.lost_writes(scope.lost))
         snapshot = session.transaction.snapshot
         if snapshot is not None and snapshot.is_on_replica:
             return self._send_inside(
-                snapshot, choose(session, statement, topology, now, rules), now
+                snapshot, choose(session, statement, topology, now, requirement), now
             )
-        self.required = required = required_by(scope, rules, topology, now, probed)
-        decision = choose(session, statement, topology, now, rules, probed, False, scope, required)
+        requirement.gtids = required = required_by(scope, rules, topology, now, probed)
+        decision = choose(session, statement, topology, now, requirement)
         if decision.proof is _PROBED:
             return self._ask(scope)
         if rules.level is _BOUNDED and probed is None and required is not None:
-            observation = topology.observations.to_log(now - rules.staleness, required)
-            if observation is not None:
-                self._noted().observation = observation
+            self._note_observation(now - rules.staleness, required)
         behind = decision.reason is _BEHIND
         if behind and topology.fallbacks.reserve(now, 0.0) is None:
             # The primary must not be given more than it already has to do.
             self._noted().crowded = "waits"
-            decision = choose(
-                session, statement, topology, now, rules, probed, True, scope, required
-            )
+            decision = choose(session, statement, topology, now, requirement, crowded=True)
         gtids = decision.proof_set
         if decision.proof is _WAITED and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
@@ -296,6 +306,17 @@ class Read:
                 return self._join(wait, decision, now)
         self.cached_decision.decided(decision, scope, rules.level)
         return self._send(decision, now)
+
+    def _tells_lost(self, scope: ScopeState) -> bool:
+        """Whether the read is refused since acknowledged writes are gone; that is told once."""
+        scope.told_lost()
+        return self._on_lost_writes is LostPolicy.ERROR
+
+    def _note_observation(self, since: float, required: GtidSet) -> None:
+        """What the read relies on is to be in the log before it."""
+        observation = self._topology.observations.to_log(since, required)
+        if observation is not None:
+            self._noted().observation = observation
 
     def _choose_again(self, now: float) -> Step:
         """Its waiting is over: choose again."""
@@ -316,7 +337,7 @@ class Read:
 
     def _send_inside(self, snapshot: Snapshot, decision: Decision, now: float) -> Send:
         """A later read of a READ ONLY transaction: it must see what the first one had to."""
-        self.required = snapshot.required
+        self.requirement.gtids = snapshot.required
         if snapshot.stale and decision.server is snapshot.server:
             self._noted().stale = True
         return self._send(decision, now)
@@ -355,7 +376,7 @@ class Read:
                 note = self._noted()
                 note.scope = scope
                 note.lost = lost
-        self.probed = executed | owned if rules.level in _OF_ALL_SEEN else executed
+        self.requirement.probed = executed | owned if rules.level in _OF_ALL_SEEN else executed
         if self._statement is None:
             self._progress.enter(ANSWERING)
             return Known()
@@ -455,9 +476,8 @@ class Read:
         """
         self._take("wait_answered")
         decision = self._decided()
-        level, scope, sent_at = self.rules.level, self.scope, self.sent_at
         self.cached_decision.wait_answered(
-            decision, result, level, scope, epoch, sent_at, waited, now
+            decision, result, self.requirement, epoch, self.sent_at, waited, now
         )
         doubt: Reason | None = None
         if result != "failed" and (decision.confirm or self.asks_order):
@@ -538,9 +558,8 @@ class Read:
             and statement.kind is StatementClass.READ
             and not self.bound
         ):
-            decision = choose(
-                self._session, statement, self._topology, now, self.rules, self.probed
-            )
+            anew = Requirement(self.rules, probed=self.probed)
+            decision = choose(self._session, statement, self._topology, now, anew)
             if decision.proof is Proof.KNOWN and decision.server in idle:  # it was only late
                 self._left(primary, Reason.WAIT_TIMEOUT)
                 return self._send(decision, now)

@@ -30,73 +30,104 @@ _OF_REPLICA: Final = (_GTIDS,)
 """The session lives on the primary; a replica's other trackers are of no interest."""
 
 
-def take_trackers(
-    blocks: Sequence[bytes],
-    command: Command,
-    outcome: CommandOutcome,
-    state: Session,
-    server: Server,
-    epoch: int,
-    tracks_all: bool,
-    now: float = 0.0,
-    unsure: bool = False,
-) -> tuple[int, int]:
-    """Learn from the trackers of a server's OK packets.
+TRACKS_ALL: Final = 1
+"""The connection tracks ALL_GTIDS."""
+UNSURE: Final = 2
+"""Which GTIDs the connection tracks is not known for now."""
 
-    Args:
-        blocks: what they hold.
-        command: what was answered.
-        outcome: what became of it.
-        state: routing's view of the session.
-        server: whose answer it was.
-        epoch: the connection's.
-        tracks_all: the connection tracks ALL_GTIDS.
-        now: monotonic, s.
-        unsure: which GTIDs the connection tracks is not known for now.
 
-    Returns:
-        How many GTID trackers told of writes, and how many could not be read.
+class TrackerReader:
+    """Learns from the trackers of servers' OK packets what became of one session's commands."""
 
-    Raises:
-        MalformedPacketError: a block contradicts itself.
-    """
-    primary = server.role is _PRIMARY
-    wanted = _OF_PRIMARY if primary else _OF_REPLICA
-    asked_at = inf if primary else outcome.sent_at  # a primary is never asked what it had
-    tracked = unread = 0
-    for block in blocks:
-        outcome.blank = outcome.blank or not block
-        for kind, entity in entries(block):
-            if kind not in wanted:
-                continue
-            if kind == _GTIDS:
-                gtids = decode_gtids(entity, server.applied if tracks_all else None)
-                if isinstance(gtids, int):
-                    # WL#6128 F3: what it names cannot be read, so what was written is not known.
-                    unread += 1
-                    state.may_have_written(command.rules)
+    def __init__(self, state: Session) -> None:
+        """Of a session, as routing knows it."""
+        self._state = state
+        self._tracked = 0  # of the packets that are being read, as in `take`
+        self._unread = 0
+
+    def take(
+        self,
+        blocks: Sequence[bytes],
+        command: Command,
+        outcome: CommandOutcome,
+        server: Server,
+        epoch: int,
+        tracking: int,
+        now: float = 0.0,
+    ) -> tuple[int, int]:
+        """Learn from the trackers of a server's OK packets.
+
+        Args:
+            blocks: what they hold.
+            command: what was answered.
+            outcome: what became of it.
+            server: whose answer it was.
+            epoch: the connection's.
+            tracking: TRACKS_ALL, UNSURE, both or 0.
+            now: monotonic, s.
+
+        Returns:
+            How many GTID trackers told of writes, and how many could not be read.
+
+        Raises:
+            MalformedPacketError: a block contradicts itself.
+        """
+        self._tracked = self._unread = 0
+        wanted = _OF_PRIMARY if server.role is _PRIMARY else _OF_REPLICA
+        for block in blocks:
+            outcome.blank = outcome.blank or not block
+            for kind, entity in entries(block):
+                if kind not in wanted:
                     continue
-                server.proved(gtids, epoch, asked_at)
-                if unsure and (tracks_all or state.trackers.gtids == "ALL_GTIDS"):
-                    continue  # its own, or all: its writes count as unreported
-                if tracks_all:
-                    if not outcome.may_write and not command.is_read:
-                        continue  # what a driver sets when it connects has seen nothing
-                    outcome.observed |= gtids
-                    state.saw(gtids, server, now, command.rules)
-                    if not outcome.may_write:
-                        continue
-                    # The server does not tell which of them are its own: none is left out.
+                if kind == _GTIDS:
+                    self._take_gtids(entity, command, outcome, server, epoch, tracking, now)
                 else:
-                    outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
-                state.wrote(gtids, server, now, command.rules)
-                tracked += 1
-                continue
-            change = decode(kind, entity)
-            if isinstance(change, Schema):
-                state.chose_schema(change.name)
-            elif isinstance(change, SystemVariable):
-                variables.told(change.name.lower(), change.value, command, outcome, state)
-            elif isinstance(change, StateChange):
-                outcome.state_changed = outcome.state_changed or change.changed
-    return tracked, unread
+                    self._take_change(kind, entity, command, outcome)
+        return self._tracked, self._unread
+
+    def _take_gtids(
+        self,
+        entity: bytes,
+        command: Command,
+        outcome: CommandOutcome,
+        server: Server,
+        epoch: int,
+        tracking: int,
+        now: float,
+    ) -> None:
+        state = self._state
+        tracks_all = tracking & TRACKS_ALL != 0
+        gtids = decode_gtids(entity, server.applied if tracks_all else None)
+        if isinstance(gtids, int):
+            # WL#6128 F3: what it names cannot be read, so what was written is not known.
+            self._unread += 1
+            state.may_have_written(command.rules)
+            return
+        # A primary is never asked what it had.
+        server.proved(gtids, epoch, inf if server.role is _PRIMARY else outcome.sent_at)
+        if tracking & UNSURE and (tracks_all or state.trackers.gtids == "ALL_GTIDS"):
+            return  # its own, or all: its writes count as unreported
+        if tracks_all:
+            if not outcome.may_write and not command.is_read:
+                return  # what a driver sets when it connects has seen nothing
+            outcome.observed |= gtids
+            state.saw(gtids, server, now, command.rules)
+            if not outcome.may_write:
+                return
+            # The server does not tell which of them are its own: none is left out.
+        else:
+            outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
+        state.wrote(gtids, server, now, command.rules)
+        self._tracked += 1
+
+    def _take_change(
+        self, kind: int, entity: bytes, command: Command, outcome: CommandOutcome
+    ) -> None:
+        """What else the primary tells: the session lives there."""
+        change = decode(kind, entity)
+        if isinstance(change, Schema):
+            self._state.chose_schema(change.name)
+        elif isinstance(change, SystemVariable):
+            variables.told(change.name.lower(), change.value, command, outcome, self._state)
+        elif isinstance(change, StateChange):
+            outcome.state_changed = outcome.state_changed or change.changed

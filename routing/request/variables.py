@@ -33,6 +33,7 @@ _BY_NAMES: Final = ("character_set_client", "character_set_connection", "charact
 _BEHIND_NAMES: Final = (*_BY_NAMES, "collation_connection", "default_collation_for_utf8mb4")
 _OF_SCHEMA: Final = ("collation_database", "character_set_database")
 """These are the default schema's, until a client sets them."""
+_OF_TRANSACTION: Final = ("autocommit", "transaction_read_only")
 READ_STRINGS: Final = _CHARACTER_SETS | {
     *("character_set_connection", "collation_connection", "sql_mode"),
     *("default_collation_for_utf8mb4",),
@@ -49,10 +50,8 @@ def told(name: str, value: str, command: Command, outcome: CommandOutcome, state
         state.results = value
     if name == "sql_log_bin" and state.suspect:
         outcome.unlogged = True  # it is told of what failed
-    if name == "autocommit":
-        state.transaction.autocommit_told(is_on(value))
-    elif name == "transaction_read_only":
-        state.transaction.modes.read_only = is_on(value)
+    if name in _OF_TRANSACTION:
+        _mode_told(name, is_on(value), state)
     elif name == "session_track_system_variables" and not value:
         state.trackers.set(name, "NULL")  # no tracker reports an empty list
     elif name in TRACKING:
@@ -62,11 +61,22 @@ def told(name: str, value: str, command: Command, outcome: CommandOutcome, state
     elif name == SWITCH:
         _carry_flags(value, state)
     elif name in CARRIED and not _shows(command.statement, name):
-        literal = literal_of(name, value)
-        if literal is None:
-            state.pins.take(PinReason.VARIABLE, name)
-        else:
-            _carry(name, literal, state)
+        _carry_told(name, literal_of(name, value), state)
+
+
+def _mode_told(name: str, on: bool, state: Session) -> None:
+    if name == "autocommit":
+        state.transaction.autocommit_told(on)
+    else:
+        state.transaction.modes.read_only = on
+
+
+def _carry_told(name: str, literal: str | None, state: Session) -> None:
+    """Let replicas have what a tracker tells, if that can be written as a literal."""
+    if literal is None:
+        state.pins.take(PinReason.VARIABLE, name)
+    else:
+        _carry(name, literal, state)
 
 
 def _shows(statement: Statement | None, name: str) -> bool:
@@ -93,48 +103,63 @@ def assigned(assignment: Assignment, outcome: CommandOutcome, state: Session) ->
     value = assignment.value
     if assignment.scope == "user":
         state.user_variables.assign(name, value)
-        return False
-    if assignment.scope == "one-shot":
+    elif assignment.scope == "one-shot":
         state.transaction.modes.set_next(name, value)
-        return False
-    if assignment.scope != "session":
-        return False
-    if name == "autocommit":
+    elif assignment.scope == "session":
+        if name in TRACKING:
+            if name not in outcome.told:
+                state.trackers.set(name, value)
+            return True
+        _set(name, value, outcome, state)
+    return False
+
+
+def _set(name: str, value: str | None, outcome: CommandOutcome, state: Session) -> None:
+    """Take over the value of a session variable; None if the statement does not show it."""
+    if name in _OF_TRANSACTION:
         if name not in outcome.told:
-            state.transaction.autocommit_set(is_on(value))
-    elif name == "transaction_read_only":
-        if name not in outcome.told:
-            state.transaction.modes.read_only = False  # no tracker says what it is
-    elif name in TRACKING:
-        if name not in outcome.told:
-            state.trackers.set(name, value)
-        return True
+            _set_mode(name, value, state)
     elif name == "gtid_next":
         if "ANONYMOUS" in (value or "ANONYMOUS").upper():
             state.pins.take(PinReason.VARIABLE, name)
         else:
             state.pins.give(PinReason.VARIABLE, name)
     elif name in NOT_CARRIED or _has_been_told(name, value, outcome):
-        if name == "character set" and "collation_connection" not in outcome.told:
-            _carry("collation_connection", collation_of(state.schema), state)
-        literal = state.variables.get(name) if name in _BEHIND_NAMES else None
-        if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
-            # A NAMES in front of it would undo it, or mean something else: it is told behind that.
-            _carry(name, literal, state)
+        _carry_behind_names(name, outcome, state)
     elif name == "role" and value is not None:
         state.pins.give(PinReason.VARIABLE, name)
         state.took_role(value)
     elif name in PINNING:
         _pin(name, value, state)
     elif value is None or name in _OF_SCHEMA:
-        if name == "sql_mode":
-            state.lexer_modes.set_sql_mode(None)
-        if name in _CHARACTER_SETS:
-            state.lexer_modes.set_character_set(None)
-        state.pins.take(PinReason.VARIABLE, name)
+        _set_unknown(name, state)
     else:
         _carry(name, value, state)
-    return False
+
+
+def _set_mode(name: str, value: str | None, state: Session) -> None:
+    if name == "autocommit":
+        state.transaction.autocommit_set(is_on(value))
+    else:
+        state.transaction.modes.read_only = False  # no tracker says what it is
+
+
+def _carry_behind_names(name: str, outcome: CommandOutcome, state: Session) -> None:
+    """Tell replicas again what a NAMES in front of it would undo, or give another meaning."""
+    if name == "character set" and "collation_connection" not in outcome.told:
+        _carry("collation_connection", collation_of(state.schema), state)
+    literal = state.variables.get(name) if name in _BEHIND_NAMES else None
+    if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
+        _carry(name, literal, state)
+
+
+def _set_unknown(name: str, state: Session) -> None:
+    """Keep the session on the primary, which alone knows the value."""
+    if name == "sql_mode":
+        state.lexer_modes.set_sql_mode(None)
+    if name in _CHARACTER_SETS:
+        state.lexer_modes.set_character_set(None)
+    state.pins.take(PinReason.VARIABLE, name)
 
 
 def _has_been_told(name: str, value: str | None, outcome: CommandOutcome) -> bool:

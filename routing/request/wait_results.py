@@ -2,9 +2,8 @@
 
 from typing import Final, Literal
 
-from protocol.gtid import GtidSet
-from routing.consistency.decision import Level, Reason
-from routing.consistency.scope import ScopeState
+from routing.consistency.decision import Decision, Level, Reason
+from routing.consistency.requirement import Requirement
 from routing.servers.topology import Server
 
 WaitResult = Literal["reached", "timeout", "failed"]
@@ -15,11 +14,9 @@ _AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
 
 
 def waited(
-    server: Server,
-    gtids: GtidSet | None,
+    decision: Decision,
     result: WaitResult,
-    level: Level,
-    scope: ScopeState | None,
+    requirement: Requirement,
     epoch: int,
     sent_at: float,
     seconds: float,
@@ -28,11 +25,9 @@ def waited(
     """Note what the end of a WAIT says about a replica.
 
     Args:
-        server: it.
-        gtids: what was waited for.
+        decision: by which the WAIT was sent: to whom, and for what.
         result: how the WAIT ended.
-        level: the read's.
-        scope: the one that it reads in.
+        requirement: what the read must see.
         epoch: the connection's.
         sent_at: when the WAIT was sent, monotonic s.
         seconds: how long it took.
@@ -41,8 +36,10 @@ def waited(
     Returns:
         Whether this shows that the replica has the set.
     """
+    server, gtids = decision.server, decision.proof_set
+    scope = requirement.scope
     changed_at = asked_at = now - seconds
-    if scope is not None and level not in _AS_OF_NOW:
+    if scope is not None and requirement.rules.level not in _AS_OF_NOW:
         changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
     if result == "reached" and gtids is not None:
         server.applied_after(now - changed_at, seconds, now)

@@ -258,11 +258,8 @@ class Lag:
         self.cause = ""
         self.by_heartbeats = False
         self.disordered = any(self._contradicts(channel) for channel in channels)
-        waiting = {one.channel: one.received - look.executed for one in look.receivers}
         self.sources = [
-            self._source(
-                channels[channel], source, kept, look, waiting[channel], own, clocks, behind
-            )
+            self._source(channels[channel], source, kept, look, own, clocks, behind)
             for (channel, source), kept in self._kept.items()
         ]
         return [] if begins else new  # who knows when those were
@@ -333,7 +330,6 @@ class Lag:
         source: str,
         kept: _Source,
         look: Look,
-        waiting: GtidSet,
         own: Clock,
         clocks: Mapping[str, Clock],
         behind: Behind | None,
@@ -356,7 +352,7 @@ class Lag:
         hop_waits = _oldest(
             [one.immediate_us for one in missing], look, own, clocks.get(receiver.source)
         )
-        if not missing and not _has(waiting, source):
+        if not missing and not _has(receiver.received - executed, source):
             told = receiver.running or (behind is not None and source == behind.primary)
             waits = hop_waits = Span(0) if told else None
         if behind is not None and _has(behind.missing, source):

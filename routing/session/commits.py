@@ -69,14 +69,7 @@ class Commits:
         several = statement is None or statement.multi
         program = statement is None or statement.calls_programs
         transaction = self.transaction
-        unnamed = False
-        for status, text in changes:
-            if text.startswith(_UPDATED) and _NO_ROW in text:
-                continue
-            if status & IN_TRANS:
-                transaction.may_commit = True
-            elif several or not named:
-                unnamed = True
+        unnamed = bool(changes) and self._committed_rows(changes) and (several or not named)
         if program and not self.sure:
             if transaction.is_open:
                 transaction.may_commit = True
@@ -91,6 +84,18 @@ class Commits:
         if statement is None or statement.may_run_programs:
             self.sure = False
         return self._watched(unnamed, statement, temporary)
+
+    def _committed_rows(self, changes: list[tuple[int, bytes]]) -> bool:
+        """Whether rows were changed outside of a transaction; one that goes on may commit some."""
+        committed = False
+        for status, text in changes:
+            if text.startswith(_UPDATED) and _NO_ROW in text:
+                continue
+            if status & IN_TRANS:
+                self.transaction.may_commit = True
+            else:
+                committed = True
+        return committed
 
     def _watched(self, unnamed: bool, statement: Statement | None, temporary: bool) -> bool:
         """Ignore it while there are temporary tables, and once after them."""

@@ -383,7 +383,7 @@ class DiagnosticsArea:
                 return area
         return None
 
-    def imitation(self, area: ConnectionArea, asked: int) -> Imitation:
+    def imitation(self, area: ConnectionArea, asked: int) -> Imitation:  # noqa: C901, PLR0912 parts hang together
         """What makes these parts true on a connection, as far as that can be."""
         missing = self._missing(area, asked & ~COST)
         lost = 0

@@ -322,37 +322,41 @@ def _show(tokens: Tokens) -> Verdict:
 
 def _explain(tokens: Tokens) -> Verdict:
     words = tokens.words
-    index = 1
-    analyze = False
-    into = False
-    while True:
-        if words[index] == b"ANALYZE":
-            analyze = True
-            index += 1
-        elif words[index] == b"FORMAT" and words[index + 1] == b"=":
-            index += 3
-        elif words[index] == b"INTO" and tokens.kinds[index + 1] == VARIABLE:
-            into = True
-            index += 2
-        elif words[index] == b"FOR" and words[index + 1] in (b"SCHEMA", b"DATABASE"):
-            index += 3
-        else:
-            break
-        if index >= len(tokens):
-            return UNKNOWN
+    index = _explained(tokens)
+    if index >= len(tokens):
+        return UNKNOWN
+    options = words[1:index]
     if words[index] == b"FOR" and words[index + 1] == b"CONNECTION":
         return _SERVER_STATE
     if words[index] in _DML_WORDS:
-        found = _explain_dml(tokens, index, analyze)
+        found = _explain_dml(tokens, index, b"ANALYZE" in options)
     elif words[index] in _QUERY_WORDS:
         found = query.query_verdict(query.scan(tokens, index, len(tokens)))
         if found.kind is READ and found.reason is not StatementReason.METADATA:
             found = found._replace(reason=StatementReason.PLAN)
     else:
         found = _describe(tokens, index)
-    if into and found.kind is not WRITE:
+    if b"INTO" in options and found.kind is not WRITE:
         return Verdict(SESSION, StatementReason.USER_VARIABLE, found.may_write)
     return found
+
+
+def _explained(tokens: Tokens) -> int:
+    """Where what an EXPLAIN explains begins, behind its options."""
+    words = tokens.words
+    index = 1
+    while index < len(tokens):
+        if words[index] == b"ANALYZE":
+            index += 1
+        elif words[index] == b"FORMAT" and words[index + 1] == b"=":
+            index += 3
+        elif words[index] == b"INTO" and tokens.kinds[index + 1] == VARIABLE:
+            index += 2
+        elif words[index] == b"FOR" and words[index + 1] in (b"SCHEMA", b"DATABASE"):
+            index += 3
+        else:
+            break
+    return index
 
 
 def _explain_dml(tokens: Tokens, index: int, analyze: bool) -> Verdict:

@@ -74,11 +74,16 @@ def _only_call(tokens: Tokens) -> str | None:
         return None
     if kinds[3] != LITERAL or (end != 4 and words[4] not in (b",", b")")):
         return ""
+    return _lock_name(tokens.raws[3])
+
+
+def _lock_name(literals: bytes) -> str:
+    """The name in the literals of a call; "" if it is not known."""
     # A list of literals is one token: the name, and the time to wait.
-    match = _NAME.match(tokens.raws[3])
-    if match is None or tokens.raws[3][match.end() : match.end() + 1] in (b"'", b'"'):
+    match = _NAME.match(literals)
+    if match is None or literals[match.end() : match.end() + 1] in (b"'", b'"'):
         return ""
-    rest = tokens.raws[3][match.end() :].lstrip()
+    rest = literals[match.end() :].lstrip()
     if rest and not rest.startswith(b","):
         return ""  # literals beside each other are one string
     try:

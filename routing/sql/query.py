@@ -86,7 +86,7 @@ _MARKED: Final = _OWN_SCHEMAS | {
 """Words that can mean something without a parenthesis behind them."""
 
 
-def scan(tokens: Tokens, start: int, stop: int) -> int:
+def scan(tokens: Tokens, start: int, stop: int) -> int:  # noqa: C901, PLR0912 one case per token, hot
     """Find what tokens from `start` up to, not including, `stop` touch.
 
     Returns:
@@ -237,26 +237,29 @@ def shows_tracking(tokens: Tokens) -> bool:
     return False
 
 
+_PURE: Final = Verdict(StatementClass.READ, StatementReason.NOTHING)
+
+_NOT_READS: Final = (
+    (UNKNOWN_FUNCTION, Verdict(StatementClass.WRITE, StatementReason.UNKNOWN_FUNCTION, True)),
+    (DATA, Verdict(StatementClass.WRITE, StatementReason.DATA, True)),
+    (FILE, Verdict(StatementClass.WRITE, StatementReason.FILE, True)),
+    (LOCKING, Verdict(StatementClass.WRITE, StatementReason.LOCKING_READ)),
+    (LOCK_FUNCTION, Verdict(StatementClass.PIN, StatementReason.LOCK_FUNCTION)),
+    (ASSIGNS, Verdict(StatementClass.SESSION, StatementReason.USER_VARIABLE)),
+    (SYSTEM_VARIABLE, Verdict(StatementClass.SESSION, StatementReason.SYSTEM_VARIABLE)),
+    (SESSION_FUNCTION, Verdict(StatementClass.SESSION, StatementReason.SESSION_FUNCTION)),
+    (SERVER_STATE, Verdict(StatementClass.SESSION, StatementReason.SERVER_STATE)),
+)
+"""What a query is that touches this, the worst first."""
+
+
 def query_verdict(touched: int) -> Verdict:
     """The verdict on a query that touches this (a sum of flags)."""
-    if touched & UNKNOWN_FUNCTION:
-        return Verdict(StatementClass.WRITE, StatementReason.UNKNOWN_FUNCTION, True)
-    if touched & DATA:
-        return Verdict(StatementClass.WRITE, StatementReason.DATA, True)
-    if touched & FILE:
-        return Verdict(StatementClass.WRITE, StatementReason.FILE, True)
-    if touched & LOCKING:
-        return Verdict(StatementClass.WRITE, StatementReason.LOCKING_READ)
-    if touched & LOCK_FUNCTION:
-        return Verdict(StatementClass.PIN, StatementReason.LOCK_FUNCTION)
-    if touched & ASSIGNS:
-        return Verdict(StatementClass.SESSION, StatementReason.USER_VARIABLE)
-    if touched & SYSTEM_VARIABLE:
-        return Verdict(StatementClass.SESSION, StatementReason.SYSTEM_VARIABLE)
-    if touched & SESSION_FUNCTION:
-        return Verdict(StatementClass.SESSION, StatementReason.SESSION_FUNCTION)
-    if touched & SERVER_STATE:
-        return Verdict(StatementClass.SESSION, StatementReason.SERVER_STATE)
+    if not touched & ~TABLE:
+        return _PURE
+    for flag, verdict in _NOT_READS:
+        if touched & flag:
+            return verdict
     if touched & (DIAGNOSTICS | FOUND):
         # If it reads a table, it must also see what its session wrote since.
         alone = not touched & (TABLE | USER_VARIABLE)
@@ -269,4 +272,4 @@ def query_verdict(touched: int) -> Verdict:
         return Verdict(StatementClass.READ, StatementReason.METADATA)
     if touched & USER_VARIABLE:
         return Verdict(StatementClass.READ, StatementReason.USER_VARIABLE)
-    return Verdict(StatementClass.READ, StatementReason.NOTHING)
+    return _PURE

@@ -114,15 +114,11 @@ def _assignments(tokens: Tokens) -> Verdict:
             if words[index] in _SCOPES and kinds[index + 1] in (WORD, QUOTED):
                 scope = _SCOPES[words[index]]
                 index += 1
-            equals = index
-            while words[equals] not in (b"=", b":="):
-                if kinds[equals] == END:
-                    return _malformed(tokens)
-                equals += 1
-            stop = _value_end(tokens, equals + 1)
-            assignment = _target(tokens, index, equals, scope)
+            equals = _equals(tokens, index)
+            assignment = _target(tokens, index, equals, scope) if equals else None
             if assignment is None:
                 return _malformed(tokens)
+            stop = _value_end(tokens, equals + 1)
             value = _value(tokens, equals + 1, stop)
             assignments.append(Assignment(assignment[0], assignment[1], value))
             touched |= query.scan(tokens, equals + 1, stop)
@@ -133,6 +129,14 @@ def _assignments(tokens: Tokens) -> Verdict:
         for name in mentioned(tokens):
             assignments.append(Assignment("user", name, None))
     return _verdict(tuple(_without_contradicting_names(assignments)), touched)
+
+
+def _equals(tokens: Tokens, index: int) -> int:
+    """Where the sign stands behind a variable's name; 0 if there is none."""
+    for place in range(index, len(tokens)):
+        if tokens.words[place] in (b"=", b":="):
+            return place
+    return 0
 
 
 def _without_contradicting_names(assignments: list[Assignment]) -> list[Assignment]:

@@ -5,6 +5,7 @@ refuse may get any class, for it executes nothing. The rules are in docs/classif
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import blake2b
@@ -92,6 +93,7 @@ class Statement:
             its transaction's snapshot shows.
         leaves: what it leaves for the next one to ask, if it ends well (likewise).
         text_prepared: what it does with statements that are prepared by text.
+        prepares: the statement that it prepares by text, if it succeeds, and if that is known.
         own: what it asks Tidegate itself, if it does; its class is then PROXY.
         directive: the settings in a comment to Tidegate at the beginning of the text.
         plain: PLAIN_READ or PLAIN_WRITE if it only reads replicated data, or only changes data, and
@@ -115,6 +117,7 @@ class Statement:
     is_current: bool = False
     leaves: int = diagnostics.PARTS
     text_prepared: TextPrepared | None = None
+    prepares: "Statement | None" = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
     plain: int = field(init=False, compare=False)
@@ -299,11 +302,9 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         return _made(
             verdict,
             parts[0].normalised(),
+            parts,
             prepared,
-            names=identifiers(parts[0]) if _may_name_views(verdict, prepared) else _NO_NAMES,
             changes_views=_changes_views(parts[0], verdict),
-            is_current=_is_current(parts[0], verdict),
-            leaves=diagnostics.leaves(parts[0]),
         )
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
@@ -321,18 +322,8 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
     )
     several = any(text_prepared(part, mode_flags) is not None for part in parts)
     prepared = SEVERAL if several else None
-    names = _NO_NAMES
-    if _may_name_views(together, prepared):
-        names = names.union(*map(identifiers, parts))
     changes = any(map(_changes_views, parts, verdicts))
-    normalised = tokens.normalised()
-    return _made(
-        *(together, normalised, prepared),
-        multi=True,
-        names=names,
-        changes_views=changes,
-        leaves=diagnostics.together([diagnostics.leaves(part) for part in parts]),
-    )
+    return _made(together, tokens.normalised(), parts, prepared, changes_views=changes)
 
 
 def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
@@ -351,15 +342,19 @@ def _changes_views(tokens: Tokens, verdict: Verdict) -> bool:
 def _made(
     verdict: Verdict,
     normalised: bytes,
+    parts: Sequence[Tokens] = (),
     prepared: TextPrepared | None = None,
     *,
-    multi: bool = False,
-    names: frozenset[bytes] = _NO_NAMES,
     changes_views: bool = False,
-    is_current: bool = False,
-    leaves: int = diagnostics.UNKNOWN,
 ) -> Statement:
+    """The statement of a verdict; `parts` are the statements in its text, if they can be read."""
     assignments = verdict.assignments
+    names, leaves = _NO_NAMES, diagnostics.UNKNOWN
+    if parts:
+        left = [diagnostics.leaves(part) for part in parts]
+        leaves = left[0] if len(parts) == 1 else diagnostics.together(left)
+        if _may_name_views(verdict, prepared):
+            names = names.union(*map(identifiers, parts))
     return Statement(
         kind=verdict.kind,
         reason=verdict.reason,
@@ -367,7 +362,7 @@ def _made(
         digest=blake2b(normalised, digest_size=8).hexdigest(),
         assignments=assignments,
         holds=verdict.holds,
-        multi=multi,
+        multi=len(parts) > 1,
         touches_tracking=bool(assignments)
         and any(one.name == "session_track_gtids" for one in assignments),
         kill_target=verdict.kill_target,
@@ -376,7 +371,7 @@ def _made(
         shows_tracking=verdict.shows_tracking,
         identifiers=names,
         changes_views=changes_views,
-        is_current=is_current,
+        is_current=len(parts) == 1 and _is_current(parts[0], verdict),
         leaves=leaves,
         text_prepared=prepared,
     )

@@ -243,8 +243,6 @@ class Transaction(RoutableTransaction):
             still_open = flags == _READ_ONLY_OPEN
             before = self._end_read_only(statement, may_write, still_open)
             ended = ended or before is not None
-            if before is not None and commands.ends_by_autocommit(statement, still_open):
-                self.modes.left_read_only()
             if still_open:
                 reads = commands.reads_data(statement, may_write, text)
                 if self.snapshot is None:
@@ -277,6 +275,8 @@ class Transaction(RoutableTransaction):
         # An earlier error may have ended it, and has no status flags to show that.
         if not over and (snapshot.implied or still_open):
             return None
+        if commands.ends_by_autocommit(statement, still_open):
+            self.modes.left_read_only()
         self._end()
         return snapshot
 

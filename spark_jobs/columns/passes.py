@@ -357,11 +357,9 @@ class Passes:
             told,
             history,
             rules=self.rules,
-            since_us=self._since_us,
             marks=marks,
             doubted=doubted,
-            series=laid,
-            doubts=doubts_,
+            laid=plan.Laid(self._since_us, laid, doubts_),
         )
         work = partial(settle.settle, plan=known, folder=self.folder, reads=reads)
         return self._total(self._pieces, work) or Settled()

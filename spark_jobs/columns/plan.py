@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -74,6 +74,20 @@ class Gap:
     mark: Mark | None
 
 
+class Laid(NamedTuple):
+    """The series that were written for the third pass.
+
+    Attributes:
+        since_us: times in series are counted from then.
+        series: their folder.
+        doubts: the folder of the series of what was left open; None if nothing was.
+    """
+
+    since_us: int
+    series: str
+    doubts: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is known before reads are settled.
@@ -121,11 +135,9 @@ def make(
     history: Learned,
     *,
     rules: Rules,
-    since_us: int,
     marks: Mapping[str, Marks],
     doubted: Doubted,
-    series: str,
-    doubts: str | None,
+    laid: Laid,
 ) -> Plan:
     """Make a plan.
 
@@ -134,11 +146,9 @@ def make(
         told: the result of the second pass.
         history: the history of the primaries.
         rules: which records are read, and which reads are judged.
-        since_us: times in series are counted from then.
         marks: the tide marks, by cluster.
         doubted: what was left open.
-        series: the folder of the series.
-        doubts: the folder of the series of what was left open; None if nothing was.
+        laid: the series.
     """
     writers: defaultdict[str, set[str | None]] = defaultdict(set)
     for proxy, uuid in found.writers:
@@ -165,9 +175,9 @@ def make(
         gaps={key: _gaps(key, its, history, marks) for key, its in history.gaps.items()},
         forms=told.forms,
         known_us=history.since_us,
-        since_us=since_us,
-        series=series,
-        doubts=doubts,
+        since_us=laid.since_us,
+        series=laid.series,
+        doubts=laid.doubts,
     )
 
 

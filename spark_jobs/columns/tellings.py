@@ -238,8 +238,13 @@ class _Teller:
             source = np.array([*self._sources, 0])[sets.source[its]]
             ended = chunk.number("ended_us")[rows]
             self._add(
-                *(OWN, rows, places.series(group[rows], source), at[rows]),
-                *(-sets.low[its], sets.high[its], ended),
+                OWN,
+                rows,
+                places.series(group[rows], source),
+                at[rows],
+                -sets.low[its],
+                sets.high[its],
+                ended,
             )
         if wanted.seen or kind == "cluster":
             self._saw(kind, group, there, at)

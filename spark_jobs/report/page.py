@@ -167,7 +167,9 @@ def _nights(nights: Sequence[Summary]) -> Table:
 def _shares(findings: Findings) -> list[Share]:
     return [
         Share(
-            *(it.level, it.scope, it.reads),
+            it.level,
+            it.scope,
+            it.reads,
             trend.share(1 - it.counts[Verdict.NOT_JUDGED] / it.promised) if it.promised else "",
             [
                 Bar(head, verdict.name.lower(), 100 * reads / it.reads, reads)

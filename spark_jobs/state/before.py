@@ -75,6 +75,6 @@ class Before:
         runs = self._read("stretches").select(*RUN, seq, ended, *whole)
         ordinal = fn.col("last_ordinal").alias("ordinal")
         its = self._read("sessions").select(
-            *(*RUN, seq, nothing.alias("ended_us"), "session", ordinal)
+            *RUN, seq, nothing.alias("ended_us"), "session", ordinal
         )
         return runs.unionByName(its)

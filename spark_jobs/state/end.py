@@ -98,8 +98,13 @@ def write_state(audited: Audited, staged: "Staged") -> None:
     )
     unbacked = _unbacked(audited, condensed.unproved)
     facts = make.make(
-        *(made, audited.before, turns, history.clusters),
-        *(found.reigns, found.runs, unbacked),
+        made,
+        audited.before,
+        turns,
+        history.clusters,
+        found.reigns,
+        found.runs,
+        unbacked,
     )
     folder.mkdir(parents=True)
     pq.write_table(facts, folder / "facts.parquet", compression="zstd")

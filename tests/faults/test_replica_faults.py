@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mysql_mocker.server.listening import Listening
 from mysql_mocker.server.server import Server
 from protocol.packet import frame
 from routing.consistency.decision import TimeoutPolicy
@@ -341,7 +342,7 @@ async def test_a_replica_that_lost_its_gtids_is_not_believed() -> None:
         await on.cluster.replicas[0].stop()
         gone = on.cluster.replicas[0].port
         # Another server takes the address: empty, and not replicating.
-        empty = Server(ACCOUNTS, 9, port=gone)
+        empty = Server(ACCOUNTS, 9, listening=Listening(port=gone))
         empty.create_schema("test")
         await empty.start()
         try:

@@ -87,23 +87,10 @@ class Reads:
         decision = self._past
         if decision is None or not self.is_there(answer):
             return False
-        cached_decision, now, sent_at = (
-            self.read.cached_decision,
-            self._proxy.now(),
-            self._session.request.sent_at,
-        )
-        level = self._session.rules.level
+        cached_decision, now = self.read.cached_decision, self._proxy.now()
+        requirement, sent_at = cached_decision.requirement, self._session.request.sent_at
         cached_decision.wait_answered(
-            *(
-                decision,
-                "reached",
-                level,
-                cached_decision.scope,
-                link.epoch,
-                sent_at,
-                now - sent_at,
-                now,
-            )
+            decision, "reached", requirement, link.epoch, sent_at, now - sent_at, now
         )
         self._end_wait()
         return True

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster, ClusterLogs
 from protocol.binlog.decode import decode
 from protocol.binlog.event import EventType
 from protocol.binlog.gtid_event import GtidEvent
@@ -19,7 +19,9 @@ ACCOUNTS = {"demo": "demo"}
 
 
 def test_files_are_written_rotated_purged_and_reset(tmp_path: Path) -> None:
-    with BackgroundCluster(lambda: Cluster(1, accounts=ACCOUNTS, binlog_dir=tmp_path)) as mocker:
+    with BackgroundCluster(
+        lambda: Cluster(1, accounts=ACCOUNTS, logs=ClusterLogs(directory=tmp_path))
+    ) as mocker:
         client = RawClient(mocker.cluster.primary.port)
         client.query("CREATE TABLE t (n INT)")
         client.query("FLUSH BINARY LOGS")
@@ -45,7 +47,9 @@ def test_files_are_written_rotated_purged_and_reset(tmp_path: Path) -> None:
 
 
 def test_a_replica_logs_the_statements_that_it_applied(tmp_path: Path) -> None:
-    with BackgroundCluster(lambda: Cluster(1, accounts=ACCOUNTS, binlog_dir=tmp_path)) as mocker:
+    with BackgroundCluster(
+        lambda: Cluster(1, accounts=ACCOUNTS, logs=ClusterLogs(directory=tmp_path))
+    ) as mocker:
         client = RawClient(mocker.cluster.primary.port)
         client.query("CREATE TABLE t (n INT)")
         client.query("INSERT INTO t VALUES (1)")
@@ -71,7 +75,9 @@ def test_a_replica_logs_the_statements_that_it_applied(tmp_path: Path) -> None:
 
 
 def test_a_statement_that_cannot_be_repeated_is_told(tmp_path: Path) -> None:
-    with BackgroundCluster(lambda: Cluster(0, accounts=ACCOUNTS, binlog_dir=tmp_path)) as mocker:
+    with BackgroundCluster(
+        lambda: Cluster(0, accounts=ACCOUNTS, logs=ClusterLogs(directory=tmp_path))
+    ) as mocker:
         primary = mocker.cluster.primary
         client = RawClient(primary.port)
         client.query("CREATE TABLE t (v VARCHAR(40))")
@@ -87,7 +93,9 @@ def test_a_statement_that_cannot_be_repeated_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["DO 1", "SELECT 1", "SET @a = 1"])
 def test_who_changes_nothing_is_not_logged(tmp_path: Path, words: str) -> None:
-    with BackgroundCluster(lambda: Cluster(0, accounts=ACCOUNTS, binlog_dir=tmp_path)) as mocker:
+    with BackgroundCluster(
+        lambda: Cluster(0, accounts=ACCOUNTS, logs=ClusterLogs(directory=tmp_path))
+    ) as mocker:
         client = RawClient(mocker.cluster.primary.port)
         client.query(words)
         client.close()

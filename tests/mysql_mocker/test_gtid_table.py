@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster, ClusterLogs
 from mysql_mocker.server.server import Server
 from mysql_mocker.state.gtid_keeper import SUSPENDED, GtidLogging
 from protocol.gtid import GtidSet
@@ -57,8 +57,7 @@ def mock(
             replicas=int(replica is not None),
             accounts={"demo": "demo"},
             schemas=("app",),
-            primary_logging=logging,
-            replica_logging=replica,
+            logs=ClusterLogs(logging, replica),
         )
 
     with BackgroundCluster(make) as mocker:

@@ -8,6 +8,7 @@ import pymysql
 import pytest
 
 from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.listening import Listening
 from mysql_mocker.server.server import Server
 from protocol.command import ComQuery
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability, FieldType
@@ -201,7 +202,7 @@ def tls_cluster(tmp_path: Path) -> Iterator[BackgroundCluster]:
     context.load_cert_chain(tmp_path / "server-cert.pem", tmp_path / "server-key.pem")
     accounts = {"demo": "demo"}
     with BackgroundCluster(
-        lambda: Cluster(replicas=0, accounts=accounts, ssl_context=context)
+        lambda: Cluster(replicas=0, accounts=accounts, listening=Listening(ssl_context=context))
     ) as running:
         yield running
 

@@ -6,7 +6,6 @@ from protocol.constants import Capability
 from protocol.constants import Command as Code
 from protocol.packet import frame
 from protocol.response import ErrPacket
-from protocol.response_stream import RESULTS
 from proxy.client.answer import Answer, Meaning, may_pass, wants_file
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
@@ -25,12 +24,12 @@ def state() -> Session:
 
 def text(sql: bytes) -> Command:
     statement = Classifier().classify(sql, 0)
-    return Command(Code.COM_QUERY, RESULTS, RULES, frame(b"\x03" + sql, 0), statement)
+    return Command(Code.COM_QUERY, RULES, frame(b"\x03" + sql, 0), statement)
 
 
 def execution(sql: bytes, packet: bytes = b"packet") -> Command:
     prepared = PreparedStatement(1, Classifier().classify(sql, 0), sql, state())
-    return Command(Code.COM_STMT_EXECUTE, RESULTS, RULES, packet, prepared=prepared)
+    return Command(Code.COM_STMT_EXECUTE, RULES, packet, prepared=prepared)
 
 
 def err(code: int) -> bytes:
@@ -100,4 +99,4 @@ def test_only_who_asks_for_a_local_file_sends_one(sql: bytes, wants: bool) -> No
 
 
 def test_nobody_has_the_text_of_a_command_that_is_passed_on_in_parts() -> None:
-    assert wants_file(Command(Code.COM_QUERY, RESULTS, RULES))
+    assert wants_file(Command(Code.COM_QUERY, RULES))

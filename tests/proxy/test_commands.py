@@ -115,8 +115,9 @@ def executed(context: CommandContext, *texts: str) -> bool:
     for text in texts:
         command = query(context, text.encode())
         assert isinstance(command, Command)
-        if command.names is not None:
-            context.state.text_prepared[command.names[0]] = command.names[1]
+        statement = command.statement
+        if statement is not None and statement.text_prepared is not None and statement.prepares:
+            context.state.text_prepared[statement.text_prepared.name] = statement.prepares
     command = query(context, b"EXECUTE e")
     assert isinstance(command, Command)
     assert command.statement is not None

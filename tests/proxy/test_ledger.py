@@ -21,7 +21,7 @@ from routing.consistency.decision import (
     Scope,
     TimeoutPolicy,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, StatementRules
 from routing.record import RecordStream
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
@@ -99,8 +99,11 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
                 server.observed(U, (server.epoch + number + 1, 0), GtidSet(), GtidSet())
         statement = Classifier().classify(sql, 0)
         command = Command(
-            *(Code.COM_QUERY, 0, rules, frame(b"\x03" + sql, 0), statement),
-            *(statement.may_write, rules is not RULES[0]),
+            Code.COM_QUERY,
+            rules if rules is RULES[0] else StatementRules(rules),
+            frame(b"\x03" + sql, 0),
+            statement,
+            statement.may_write,
         )
         outcome = CommandOutcome(command)
         outcome.reason, outcome.proof = reason, proof

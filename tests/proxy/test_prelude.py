@@ -31,7 +31,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, TransactionRules
 from routing.request.command import Command
 from routing.servers.topology import Role, Server, Topology
 from routing.session.diagnostics_area import NOTHING_TO_IMITATE, Imitation
@@ -45,7 +45,7 @@ SET = GtidSet.parse(f"{U}:1-9")
 OWN = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
 SNAPSHOT = Rules(
     *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-    transaction_reads=TransactionReads.SNAPSHOT,
+    transactions=TransactionRules(TransactionReads.SNAPSHOT),
 )
 SETTINGS = b"SET SESSION session_track_gtids=OWN_GTID"
 WAITS = (
@@ -66,7 +66,7 @@ def command(sql: str) -> Command:
     text = sql.encode()
     statement = Classifier().classify(text, 0)
     packet = frame(b"\x03" + text, 0)
-    return Command(Code.COM_QUERY, RESULTS, OWN, packet, statement, statement.may_write)
+    return Command(Code.COM_QUERY, OWN, packet, statement, statement.may_write)
 
 
 class On:
@@ -252,7 +252,7 @@ def test_a_command_goes_as_it_came_but_for_a_servers_own_ids() -> None:
     prepared = PreparedStatement(1, read.statement, b"SELECT 1 FROM t", Session(OWN, 0))
     execute = b"\x17" + b"%b\x00\x01\x00\x00\x00"
     packet = frame(execute % b"\x01\x00\x00\x00", 0)
-    runs = Command(Code.COM_STMT_EXECUTE, RESULTS, OWN, packet, read.statement, prepared=prepared)
+    runs = Command(Code.COM_STMT_EXECUTE, OWN, packet, read.statement, prepared=prepared)
     assert command_batch.expected(runs) is FORWARD[RESULTS]
     there = frame(execute % b"\x09\x00\x00\x00", 0)
     assert command_batch.own_packet(runs, PreparedHandle(9), False) == there
@@ -283,6 +283,6 @@ def test_what_may_read_tables_may_show_less_than_was_seen(sql: str, shows: bool)
     state.showed(topology.replicas[0], 1, MONOTONIC)
     classified = command("SELECT CONNECTION_ID()" if sql == "EXECUTE p" else sql)
     asked = Command(
-        Code.COM_QUERY, RESULTS, MONOTONIC, frame(b"\x03" + sql.encode(), 0), classified.statement
+        Code.COM_QUERY, MONOTONIC, frame(b"\x03" + sql.encode(), 0), classified.statement
     )
     assert command_batch.older_than_seen(asked, state, topology, 0.0) is shows

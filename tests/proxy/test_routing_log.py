@@ -12,15 +12,11 @@ from typing import Any
 import pytest
 
 from proxy.observe.metrics import Metrics
-from proxy.observe.routing_log import RoutingLog
-from routing.record import (
-    route_fragment,
-    server_fragment,
-    session_fragment,
-    statement_fragment,
-)
+from proxy.observe.routing_log import LogLimits, RoutingLog
+from routing.record import Route, server_fragment, session_fragment, statement_fragment
+from tests.support.statement_records import RULES, add_statement
 
-SESSION = session_fragment(7, "app", "shop", "connection", "ab/7", None, "READ_OWN_WRITES", None)
+SESSION = session_fragment(7, "app", "shop", "ab/7", RULES)
 STATEMENT = statement_fragment("COM_QUERY", "read", "0123456789abcdef", False)
 SERVER = server_fragment("db2:3306", "uuid", "replica", 1)
 NOON = 1_700_000_000.0  # 2023-11-14
@@ -39,14 +35,13 @@ def metrics() -> Metrics:
     return Metrics()
 
 
-ROUTE = route_fragment(SERVER, "read", "known")
+ROUTE = Route(SERVER, "read", "known", "ok")
 
 
 def add(log: RoutingLog, count: int = 1) -> None:
     for ordinal in range(1, count + 1):
-        log.records.statement(
-            *(SESSION, STATEMENT, 1, 2, 3, "", ROUTE, "", 0, "", "ok", 0),
-            *("", True, "", 9, None, ordinal),
+        add_statement(
+            log.records, SESSION, STATEMENT, ROUTE, proof_set="", bytes=9, ordinal=ordinal
         )
 
 
@@ -113,7 +108,9 @@ def test_without_records_there_is_no_file(tmp_path: Path, metrics: Metrics) -> N
 
 def test_a_file_ends_by_size_age_and_date(tmp_path: Path, metrics: Metrics) -> None:
     clock = Clock()
-    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock, max_segment_bytes=2000)
+    log = RoutingLog(
+        tmp_path, "edge", 0, metrics, clock=clock, limits=LogLimits(max_segment_bytes=2000)
+    )
     add(log, 2)
     log.flush()
     assert files(tmp_path)[-1].endswith("-1.jsonl.open")
@@ -153,7 +150,7 @@ def test_a_file_ends_by_size_age_and_date(tmp_path: Path, metrics: Metrics) -> N
 def test_what_exceeds_the_bound_is_dropped_counted_and_told(
     tmp_path: Path, metrics: Metrics
 ) -> None:
-    log = RoutingLog(tmp_path, "edge", 0, metrics, max_pending_bytes=5000)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_pending_bytes=5000))
     add(log, 100)
     log.flush()
     kept = count(metrics, "records")
@@ -176,7 +173,9 @@ def test_it_is_brought_to_the_disk_at_intervals(
     synced: list[int],
 ) -> None:
     clock = Clock()
-    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock, sync_interval=interval)
+    log = RoutingLog(
+        tmp_path, "edge", 0, metrics, clock=clock, limits=LogLimits(sync_interval=interval)
+    )
     lines = []
 
     def fsync(fd: int) -> None:
@@ -263,7 +262,7 @@ def test_a_disk_that_stays_full_costs_what_exceeds_the_bound(
     tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
-    log = RoutingLog(tmp_path, "edge", 0, metrics, max_pending_bytes=5000)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_pending_bytes=5000))
     disk.room = 0
     for _ in range(20):
         add(log, 20)
@@ -384,7 +383,7 @@ def test_an_open_file_is_locked_and_a_complete_one_is_not(tmp_path: Path, metric
 
 
 def test_adding_and_writing_at_the_same_time(tmp_path: Path, metrics: Metrics) -> None:
-    log = RoutingLog(tmp_path, "edge", 0, metrics, max_segment_bytes=1 << 20)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_segment_bytes=1 << 20))
     done = threading.Event()
 
     def write() -> None:

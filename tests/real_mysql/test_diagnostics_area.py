@@ -11,7 +11,6 @@ from protocol.command import com_query
 from protocol.constants import Command
 from protocol.packet import frame
 from protocol.response import ERR_HEADER, ErrPacket, OkPacket
-from protocol.response_stream import RESULTS
 from protocol.resultset import parse_text_row
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
@@ -108,7 +107,7 @@ class _Watched(DiagnosticsSession):
         if code in (Command.COM_QUERY, Command.COM_STMT_PREPARE):
             statement = self._classifier.classify(packet[5:], 0)
         rules = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 1.0, TimeoutPolicy.PRIMARY)
-        done = ClientCommand(code, RESULTS, rules, packet, statement)
+        done = ClientCommand(code, rules, packet, statement)
         outcome = CommandOutcome(done)
         last = payloads[-1] if payloads else b""
         if last[:1] == bytes((ERR_HEADER,)):

@@ -6,8 +6,9 @@ from itertools import product
 import pytest
 
 from protocol.constants import IN_TRANS
-from protocol.gtid import EMPTY
+from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.consistency.scope import PROBE_ABOVE
 from routing.policy import choose, on_primary
@@ -39,6 +40,20 @@ def session_at(
     preferred: int = 0,
 ) -> Session:
     return Session(Rules(level, Scope.CONNECTION, 0.25, on_timeout), preferred, term=1)
+
+
+def decide(
+    session: Session,
+    statement: Statement,
+    topology: Topology,
+    now: float,
+    rules: Rules | None = None,
+    probed: GtidSet | None = None,
+    crowded: bool = False,
+) -> Decision:
+    """Decide about a read that has rules of its own, or about which the primary was asked."""
+    requirement = Requirement(rules or session.rules, probed=probed)
+    return choose(session, statement, topology, now, requirement, crowded=crowded)
 
 
 def topology_of(*applied: str) -> Topology:
@@ -211,7 +226,7 @@ def test_a_replica_that_refused_the_user_is_not_asked() -> None:
         topology = topology_of("", "")
         session = session_at(level)
         session.avoided = frozenset({topology.replicas[0]})
-        decision = choose(session, READ, topology, NOW, probed=EMPTY)
+        decision = decide(session, READ, topology, NOW, probed=EMPTY)
         assert decision.server is topology.replicas[1]
 
 
@@ -221,13 +236,13 @@ def test_a_replica_that_refused_what_a_session_carries_is_left_alone(level: Leve
     one, other = topology.replicas
     session = session_at(level)
     pause = session.rejections.add(one, "no", session.told, NOW)
-    assert choose(session, READ, topology, NOW, probed=EMPTY).server is other
+    assert decide(session, READ, topology, NOW, probed=EMPTY).server is other
     session.rejections.add(other, "no", session.told, NOW)
-    decision = choose(session, READ, topology, NOW, probed=EMPTY)
+    decision = decide(session, READ, topology, NOW, probed=EMPTY)
     assert decision == Decision(topology.primary, Reason.REPLICA_REFUSED, Proof.PRIMARY)
-    assert choose(session, READ, topology, NOW + pause, probed=EMPTY).server is one
+    assert decide(session, READ, topology, NOW + pause, probed=EMPTY).server is one
     session.set_variable("time_zone", "'+00:00'")
-    assert choose(session, READ, topology, NOW, probed=EMPTY).server is one
+    assert decide(session, READ, topology, NOW, probed=EMPTY).server is one
 
 
 def test_a_replica_without_gtids_can_prove_nothing() -> None:
@@ -245,17 +260,17 @@ def test_a_replica_that_lacks_what_filters_left_out_gets_no_guarded_read(level: 
     best_effort = level is Level.BEST_EFFORT
     one, other = topology.replicas
     one.filters.lacking = True
-    chosen = choose(session, READ, topology, NOW, probed=EMPTY).server
+    chosen = decide(session, READ, topology, NOW, probed=EMPTY).server
     assert chosen is (one if best_effort else other)
     other.filters.lacking = True
     for probed in (EMPTY, None):  # the primary has everything: no need to ask it
-        decision = choose(session, READ, topology, NOW, probed=probed)
+        decision = decide(session, READ, topology, NOW, probed=probed)
         if best_effort:
             assert decision.server is one
         else:
             assert decision == Decision(topology.primary, Reason.NO_REPLICA, Proof.PRIMARY)
     one.filters.allowed = True
-    assert choose(session, READ, topology, NOW, probed=EMPTY).server is one
+    assert decide(session, READ, topology, NOW, probed=EMPTY).server is one
 
 
 @pytest.mark.parametrize("level", list(Level))
@@ -437,10 +452,10 @@ def test_a_strong_read_always_asks_the_primary(scope: Scope) -> None:
     rules = rules_at(Level.STRONG, scope)
     state = session.reading(rules, topology.term, NOW)
     state.probed(gtids(f"{U}:1-3"), state.doubts)  # the scope is known, which does not help
-    assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
-    decision = choose(session, READ, topology, NOW, rules, gtids(f"{U}:1-1000"))
+    assert decide(session, READ, topology, NOW, rules).proof is Proof.PROBED
+    decision = decide(session, READ, topology, NOW, rules, gtids(f"{U}:1-1000"))
     assert (decision.server, decision.proof) == (topology.replicas[0], Proof.KNOWN)
-    late = choose(session, READ, topology, NOW, rules, gtids(f"{U}:1-1001"))
+    late = decide(session, READ, topology, NOW, rules, gtids(f"{U}:1-1001"))
     assert (late.proof, late.proof_set) == (Proof.WAITED, gtids(f"{U}:1-1001"))
 
 
@@ -449,7 +464,7 @@ def test_what_was_asked_adds_to_what_the_scope_knows(level: Level) -> None:
     topology = topology_of("")
     session = session_at(level)
     session.own_scope.own = gtids(f"{V}:7")
-    decision = choose(session, READ, topology, NOW, probed=gtids(f"{U}:1-3"))
+    decision = decide(session, READ, topology, NOW, probed=gtids(f"{U}:1-3"))
     assert decision.proof_set == gtids(f"{U}:1-3,{V}:7")
 
 
@@ -461,11 +476,11 @@ def test_a_bounded_read_needs_the_oldest_observation_within_the_bound() -> None:
     rules = rules_at(Level.BOUNDED_STALENESS)
     for asked_at, count in ((NOW - 0.6, 4), (NOW - 0.5, 5), (NOW - 0.1, 6)):
         topology.observations.add(asked_at, gtids(f"{U}:1-{count}"))
-    assert choose(session, READ, topology, NOW, rules).proof is Proof.KNOWN
-    decision = choose(session, READ, topology, NOW + 0.05, rules)
+    assert decide(session, READ, topology, NOW, rules).proof is Proof.KNOWN
+    decision = decide(session, READ, topology, NOW + 0.05, rules)
     assert (decision.proof, decision.proof_set) == (Proof.WAITED, gtids(f"{U}:1-6"))
-    assert choose(session, READ, topology, NOW + 0.45, rules).proof is Proof.PROBED
-    decision = choose(session, READ, topology, NOW + 9, rules, gtids(f"{U}:1-5"))
+    assert decide(session, READ, topology, NOW + 0.45, rules).proof is Proof.PROBED
+    decision = decide(session, READ, topology, NOW + 9, rules, gtids(f"{U}:1-5"))
     assert decision.proof is Proof.KNOWN
 
 
@@ -475,10 +490,10 @@ def test_only_read_all_writes_minds_the_order_of_commits(level: Level) -> None:
     first, second = topology.replicas
     first.ordered = False
     session = session_at(level)
-    decision = choose(session, READ, topology, NOW, probed=gtids(f"{U}:1-9"))
+    decision = decide(session, READ, topology, NOW, probed=gtids(f"{U}:1-9"))
     assert decision.server is (second if level is Level.READ_ALL_WRITES else first)
     second.ordered = False
-    decision = choose(session, READ, topology, NOW, probed=gtids(f"{U}:1-9"))
+    decision = decide(session, READ, topology, NOW, probed=gtids(f"{U}:1-9"))
     if level is Level.READ_ALL_WRITES:
         assert decision == Decision(topology.primary, Reason.COMMIT_ORDER, Proof.PRIMARY)
     else:
@@ -495,7 +510,7 @@ def test_what_was_observed_is_required(level: Level) -> None:
     assert choose_read(session, topology).proof_set == gtids(f"{U}:1-6")
     may_have_seen(session.own_scope)
     assert choose_read(session, topology).proof is Proof.PROBED
-    assert choose(session, READ, topology, NOW, rules_at(Level.READ_OWN_WRITES)).proof is (
+    assert decide(session, READ, topology, NOW, rules_at(Level.READ_OWN_WRITES)).proof is (
         Proof.KNOWN
     )
 
@@ -536,10 +551,10 @@ def test_a_read_that_cannot_go_on_there_has_the_primary_asked(level: Level) -> N
         change(topology, session)
         assert choose_read(session, topology).proof is Proof.PROBED
         bound = gtids(f"{U}:1-12")
-        decision = choose(session, READ, topology, NOW, probed=bound)
+        decision = decide(session, READ, topology, NOW, probed=bound)
         assert (decision.proof, decision.proof_set) == (Proof.WAITED, bound)
         own_writes = rules_at(Level.READ_OWN_WRITES)
-        assert choose(session, READ, topology, NOW, own_writes).proof is Proof.KNOWN
+        assert decide(session, READ, topology, NOW, own_writes).proof is Proof.KNOWN
 
 
 @pytest.mark.parametrize("scope", list(Scope))
@@ -553,12 +568,12 @@ def test_the_primary_of_another_term_is_asked_though_no_replica_can_answer(
     session = session_at()
     rules = rules_at(level, scope)
     session.reading(rules, topology.term, NOW)
-    assert choose(session, READ, topology, NOW, rules).reason is Reason.NO_REPLICA
+    assert decide(session, READ, topology, NOW, rules).reason is Reason.NO_REPLICA
     topology.primary.observed(V, (0, 0), EMPTY, EMPTY)
-    assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
+    assert decide(session, READ, topology, NOW, rules).proof is Proof.PROBED
     session.own_scope.may_have_written()
-    assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
-    decision = choose(session, READ, topology, NOW, rules_at(Level.BOUNDED_STALENESS, scope))
+    assert decide(session, READ, topology, NOW, rules).proof is Proof.PROBED
+    decision = decide(session, READ, topology, NOW, rules_at(Level.BOUNDED_STALENESS, scope))
     assert decision.reason is Reason.NO_REPLICA
 
 
@@ -595,7 +610,7 @@ def test_a_wait_beyond_the_budget_is_not_tried_unless_the_primary_is_crowded() -
     for replica, delay in zip(topology.replicas, (0.4, 0.3), strict=True):
         replica.applied_after(delay, delay, NOW)
     assert choose_read(session, topology).reason is Reason.REPLICA_BEHIND
-    crowded = choose(session, READ, topology, NOW, crowded=True)
+    crowded = decide(session, READ, topology, NOW, crowded=True)
     assert (crowded.server, crowded.proof) == (topology.replicas[1], Proof.WAITED)
     session = session_at(on_timeout=TimeoutPolicy.ERROR)
     session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
@@ -616,7 +631,7 @@ def test_a_replica_that_was_not_asked_for_long_is_asked(level: Level, waits: boo
     rules = rules_at(level)
 
     def asks(now: float) -> bool:
-        decision = choose(session, READ, topology, now, rules, probed)
+        decision = decide(session, READ, topology, now, rules, probed)
         assert decision.server is server
         assert decision.proof is (Proof.WAITED if waits else Proof.KNOWN)
         return decision.confirm
@@ -636,6 +651,6 @@ def test_a_read_that_relies_on_no_proof_asks_for_none(level: Level) -> None:
     """Only a read that follows others, or that needs commit order, asks even without a proof."""
     topology = topology_of(f"{U}:1-5")
     topology.replicas[0].proof_max_age = 0.0
-    decision = choose(session_at(level), READ, topology, NOW, rules_at(level), EMPTY)
+    decision = decide(session_at(level), READ, topology, NOW, rules_at(level), EMPTY)
     assert decision.server is topology.replicas[0]
     assert decision.confirm is (level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.consistency.decision import Level, Outcome, Proof, Reason
+from routing.consistency.decision import Level, Outcome, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
 from routing.record import (
     FIELDS,
     LAG,
@@ -13,19 +14,21 @@ from routing.record import (
     RECORD_VERSION,
     SNAPSHOT,
     RecordStream,
+    Route,
     lag_fragment,
-    route_fragment,
     server_fragment,
     session_fragment,
     statement_fragment,
 )
 from routing.servers.lag import Lag, SourceLag, Span, Transaction
 from routing.servers.replication_status import Stamped
+from tests.support.statement_records import add_statement
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-SESSION = session_fragment(
-    7, "app", "shop", "connection", "ab/7", "cart", Level.BOUNDED_STALENESS, 250_000
+RULES = Rules(
+    Level.BOUNDED_STALENESS, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY, 0.25, application="cart"
 )
+SESSION = session_fragment(7, "app", "shop", "ab/7", RULES)
 STATEMENT = statement_fragment("COM_QUERY", "read", "0123456789abcdef", False)
 SERVER = server_fragment("db2:3306", UUID, "replica", 3)
 NO_BOUND = 1 << 40
@@ -64,8 +67,9 @@ def add(stream: RecordStream, ordinal: int = 1, **changes: Any) -> None:
         "ordinal": ordinal,
     }
     chosen = {**arguments, **changes}
-    route = (chosen.pop(name) for name in ("server_fragment", "reason", "proof"))
-    stream.statement(route_fragment=route_fragment(*route), **chosen)
+    session, statement = chosen.pop("session_fragment"), chosen.pop("statement_fragment")
+    route = (chosen.pop(name) for name in ("server_fragment", "reason", "proof", "outcome"))
+    add_statement(stream, session, statement, Route(*route), **chosen)
 
 
 def records(stream: RecordStream) -> list[dict[str, Any]]:
@@ -180,7 +184,11 @@ def test_nulls_and_empties() -> None:
     add(
         stream,
         session_fragment=session_fragment(
-            7, "", None, "connection", "ab/7", None, "BEST_EFFORT", None
+            7,
+            "",
+            None,
+            "ab/7",
+            Rules(Level.BEST_EFFORT, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
         ),
         statement_fragment=statement_fragment("COM_PING", "session", None, True),
         dispatched_us=1_700_000_000_000_001,
@@ -203,29 +211,30 @@ def test_nulls_and_empties() -> None:
     user=names,
     schema=st.none() | names,
     scope_key=names,
-    application=st.none() | names,
+    application=names,
     server=names,
 )
 def test_hostile_names_survive(
-    user: str, schema: str | None, scope_key: str, application: str | None, server: str
+    user: str, schema: str | None, scope_key: str, application: str, server: str
 ) -> None:
     stream = RecordStream("edge", 0, "ab", NO_BOUND)
+    rules = Rules(
+        Level.STRONG, Scope.APPLICATION, 0.25, TimeoutPolicy.PRIMARY, application=application
+    )
     add(
         stream,
-        session_fragment=session_fragment(
-            7, user, schema, "application", scope_key, application, "x", None
-        ),
+        session_fragment=session_fragment(7, user, schema, scope_key, rules),
         server_fragment=server_fragment(server, None, "replica", 0),
     )
     (record,) = records(stream)
     check_shape(record)
     found = tuple(record[name] for name in ("user", "schema", "scope_key", "application", "server"))
-    assert found == (user, schema, scope_key, application, server)
+    assert found == (user, schema, scope_key, application or None, server)
 
 
 @given(
     numbers=st.lists(st.integers(0, 2**63 - 1), min_size=7, max_size=7),
-    required=st.none() | st.just("") | st.just(f"{UUID}:1-3:5,{UUID}:tag:7"),
+    required=st.none() | st.just("") | st.just(f"{UUID}:1-3:5:tag:7"),
     rows=st.none() | st.integers(0, 2**63 - 1),
 )
 def test_any_number_survives(numbers: list[int], required: str | None, rows: int | None) -> None:

@@ -165,11 +165,9 @@ def settled(
         told,
         learned,
         rules=rules,
-        since_us=since_us,
         marks=marks,
         doubted=doubted,
-        series=laid,
-        doubts=doubts_,
+        laid=plan.Laid(since_us, laid, doubts_),
     )
     result = settle.Settled()
     for one in its:

@@ -85,23 +85,24 @@ def test_records_come_back_as_they_were_written(
     from routing.record import (
         NO_SERVER,
         RecordStream,
-        route_fragment,
+        Route,
         server_fragment,
         session_fragment,
         statement_fragment,
     )
+    from tests.support.statement_records import RULES, add_statement
 
     stream = RecordStream('db "1"\n', 3, "00ff", 1 << 20)
     name = 'Ünïcode \U0001f30a "\\\r\n\0\x1f'
-    session = session_fragment(7, name, None, "connection", "00ff/7", None, "READ_OWN_WRITES", None)
+    session = session_fragment(7, name, None, "00ff/7", RULES)
     read = statement_fragment("COM_QUERY", "read", None, False)
     replica = server_fragment("r1:3306", UUID["r1"], "replica", 1)
-    known = route_fragment(replica, "read", "known")
-    first = (1, 2, 3, None, known, f"{P}:1-5", 4, "r2:1:wait_timeout", "ok")
-    stream.statement(session, read, *first, 0, "", True, "", 2**40, None, 1)
-    nobody = route_fragment(NO_SERVER, "wait_timeout", "none")
-    second = (1, 2, 3, "", nobody, None, 4, "", "error")
-    stream.statement(session, read, *second, 1205, f"{P}:tag:1", False, "", 0, 17, 2, 5)
+    first = {"required": None, "proof_set": f"{P}:1-5", "fallbacks": "r2:1:wait_timeout"}
+    known = Route(replica, "read", "known", "ok")
+    add_statement(stream, session, read, known, **first, wait_us=4, bytes=2**40)
+    second = {"own_gtids": f"{P}:tag:1", "own_known": False, "rows": 17, "snapshot_us": 5}
+    nobody = Route(NO_SERVER, "wait_timeout", "none", "error")
+    add_statement(stream, session, read, nobody, **second, wait_us=4, error_code=1205, ordinal=2)
     stream.proof(replica, "probed", f"{P}:1-5", 8, 9)
     stream._drop(10, 11)
     stream.finish()

@@ -16,7 +16,7 @@ from proxy.client.statements.defaults import session_start
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof
 from routing.request import command_properties, diagnostics, effects
-from routing.request.trackers import take_trackers
+from routing.request.trackers import TRACKS_ALL, UNSURE, TrackerReader
 from routing.session.prepared import PreparedHandle
 from routing.sql.early_errors import did_nothing
 from routing.sql.session_locks import PinReason
@@ -42,6 +42,7 @@ class CommandEffects:
         self._metrics = shared.metrics
         self._now = shared.now
         self._state = session.state
+        self._trackers = TrackerReader(session.state)
         self._rules = session.rules
         self._servers = session.servers
         self._settings = session.settings
@@ -67,16 +68,17 @@ class CommandEffects:
             return
         state, metrics = self._state, self._metrics
         schema = state.schema
-        tracked, unread = take_trackers(
+        tracking = TRACKS_ALL if connection.mirror.tracks_all else 0
+        if of_primary and self._settings.untracked:
+            tracking |= UNSURE
+        tracked, unread = self._trackers.take(
             stream.session_states,
             command,
             outcome,
-            state,
             connection.server,
             connection.epoch,
-            connection.mirror.tracks_all,
+            tracking,
             self._now(),
-            of_primary and self._settings.untracked,
         )
         metrics.tracked += tracked
         for _ in range(unread):
@@ -214,7 +216,9 @@ class CommandEffects:
                 self._shared.known_passwords.clear()
             if command_properties.changes_logins(command, outcome):
                 self._shared.pool.login_cache.changed()
-        if ended_well and not (command.is_query and command.names is None):
+        if ended_well and not (
+            command.is_query and (statement is None or statement.prepares is None)
+        ):
             self._did(connection, stream, command)
         if command.prepared is not None:
             self._prepared.ended(command.prepared, command.code, connection)
@@ -289,10 +293,12 @@ class CommandEffects:
     def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
         """A command about the session itself ended well."""
         state, code = self._state, command.code
-        if command.names is not None:
-            name, statement = command.names
-            state.text_prepared[name] = statement
         if command.is_query:
+            statement = command.statement
+            if statement is not None and statement.text_prepared is not None:
+                inner = statement.prepares
+                if inner is not None:
+                    state.text_prepared[statement.text_prepared.name] = inner
             return
         if code is Code.COM_INIT_DB:
             if self._settings.undone:  # no tracker tells when it is done

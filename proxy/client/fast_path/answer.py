@@ -60,7 +60,7 @@ class FastAnswers(Taker):
     def waited(self, connection: ServerConnection) -> bool:
         """Take over what a WAIT proved that was sent in front of a read."""
         current = self._current
-        command, outcome = current.command, current.outcome
+        outcome = current.outcome
         decision = outcome.decision
         if current.stage != FORWARDED or connection is not self._servers.active or decision is None:
             return False  # the machine knows of it, or nobody waits for it any more
@@ -75,8 +75,7 @@ class FastAnswers(Taker):
         self._cached_decision.wait_answered(
             decision,
             "reached",
-            command.rules.level,
-            self._cached_decision.scope,
+            self._cached_decision.requirement,
             connection.epoch,
             outcome.sent_at,
             waited_us / 1e6,

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
-from protocol.response_stream import RESULTS
 from proxy.client.answer import Answer
 from proxy.client.connection import FastPath
 from proxy.client.statements.wait import wait_packet
@@ -178,7 +177,6 @@ class FastRequests(FastPath):
         current = self._current
         command = Command(
             _QUERY,
-            RESULTS,
             self._state.rules,
             packet,
             statement,

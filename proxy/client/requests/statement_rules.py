@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from proxy.client.session_rules import PREFIX, adjustment_of
 from routing.consistency.adjustment import NO_ADJUSTMENT, SettingError
+from routing.consistency.rules import StatementRules
 from routing.sql.tidegate_statement import WrongOwn
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def own_rules(
     statement: Statement,
     attributes: Sequence[QueryAttribute],
     present: Rules,
-) -> Rules | None:
+) -> StatementRules | None:
     """The rules that a statement asks for; None if they are those of its session.
 
     Args:
@@ -35,7 +36,7 @@ def own_rules(
     adjustment = _adjustment(statement, attributes)
     if adjustment is NO_ADJUSTMENT:
         return None
-    return adjustment.applied_to(present)
+    return StatementRules(adjustment.applied_to(present))
 
 
 def _adjustment(statement: Statement, attributes: Sequence[QueryAttribute]) -> Adjustment:

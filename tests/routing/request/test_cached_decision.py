@@ -73,16 +73,12 @@ class World:
         if stands is None:
             self._decide(None, meanwhile, late)
             return
-        epoch, scope, sent_at = (
-            stands.server.epoch - late,
-            self.read.cached_decision.scope,
-            self.now,
-        )
+        epoch, sent_at = stands.server.epoch - late, self.now
         meanwhile()
         if stands.proof is Proof.WAITED:
-            level = self.session.rules.level
+            requirement = self.read.cached_decision.requirement
             self.read.cached_decision.wait_answered(
-                stands, "reached", level, scope, epoch, sent_at, 0.1, self.now
+                stands, "reached", requirement, epoch, sent_at, 0.1, self.now
             )
 
     def reads_as_it_asks(self, which: int) -> None:

@@ -19,7 +19,7 @@ from routing.consistency.rules import Rules
 from routing.request import command_properties, effects
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
-from routing.request.trackers import take_trackers
+from routing.request.trackers import TRACKS_ALL, TrackerReader
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.session.variables import FLAGS
@@ -44,32 +44,27 @@ class On:
         self.epoch = self.server.epoch
         self.tracks_all = False
         self.tracked = self.unread = 0
-        self._command(Command(Code.COM_SLEEP, 0, self.state.rules))
+        self._command(Command(Code.COM_SLEEP, self.state.rules))
         self.classifier = Classifier()
 
     def begin(self, sql: str | None, *, may_write: bool = True) -> None:
         """Begin a command: a statement, or another one if `sql` is None."""
         if sql is None:
-            self._command(Command(Code.COM_PING, 0, self.state.rules, may_write=may_write))
+            self._command(Command(Code.COM_PING, self.state.rules, may_write=may_write))
             return
         statement = self.classifier.classify(sql.encode(), self.state.lexer_modes.flags)
         packet = frame(b"\x03" + sql.encode(), 0)
         rules = self.state.rules
-        self._command(Command(Code.COM_QUERY, 0, rules, packet, statement, statement.may_write))
+        self._command(Command(Code.COM_QUERY, rules, packet, statement, statement.may_write))
 
     def _command(self, command: Command) -> None:
         self.command = command
         self.outcome = CommandOutcome(command)
 
     def tell(self, *blocks: bytes) -> None:
-        tracked, unread = take_trackers(
-            blocks,
-            self.command,
-            self.outcome,
-            self.state,
-            self.server,
-            self.epoch,
-            self.tracks_all,
+        tracking = TRACKS_ALL if self.tracks_all else 0
+        tracked, unread = TrackerReader(self.state).take(
+            blocks, self.command, self.outcome, self.server, self.epoch, tracking
         )
         self.tracked += tracked
         self.unread += unread
@@ -294,7 +289,7 @@ def test_a_one_shot_is_spent_on_what_comes_to_a_table(on: On, sql: str | None, s
 def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(on: On) -> None:
     statement = on.classifier.classify(b"SELECT * FROM t", 0)
     for code, spent in ((Code.COM_STMT_PREPARE, False), (Code.COM_STMT_EXECUTE, True)):
-        command = Command(code, 0, on.state.rules, statement=statement)
+        command = Command(code, on.state.rules, statement=statement)
         assert command_properties.began_transaction(command) is spent
 
 

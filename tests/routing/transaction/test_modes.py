@@ -5,6 +5,7 @@ import pytest
 from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.policy import choose
 from routing.session.session import Session
@@ -101,7 +102,7 @@ def test_where_each_statement_has_a_snapshot_each_read_goes_its_own_way() -> Non
     assert open_read_only(session).per_statement
     assert choose_read(session, topology).reason is Reason.READ
     strong = rules_at(Level.STRONG)  # also by a directive of its own
-    chosen = choose(session, READ, topology, 0.0, strong)
+    chosen = choose(session, READ, topology, 0.0, Requirement(strong))
     assert chosen.reason is Reason.PROBE
     start = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
     run(session, start, AUTOCOMMIT | IN_TRANS | IN_TRANS_READONLY)

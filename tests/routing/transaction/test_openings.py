@@ -4,7 +4,7 @@ import pytest
 
 from protocol.constants import AUTOCOMMIT, IN_TRANS
 from routing.consistency.decision import Level, Scope, TimeoutPolicy, TransactionReads
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, TransactionRules
 from routing.session.session import Session
 from routing.transaction import stage
 from routing.transaction.routable import is_per_statement
@@ -13,11 +13,11 @@ from tests.routing.transaction.situations import fail, open_transaction, open_wr
 SPLIT = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
 PRIMARY = Rules(
     *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-    transaction_reads=TransactionReads.PRIMARY,
+    transactions=TransactionRules(TransactionReads.PRIMARY),
 )
 SNAPSHOT = Rules(
     *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-    transaction_reads=TransactionReads.SNAPSHOT,
+    transactions=TransactionRules(TransactionReads.SNAPSHOT),
 )
 
 

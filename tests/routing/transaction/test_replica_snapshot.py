@@ -10,7 +10,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.rules import Rules, TransactionRules
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.sql.statement import classify
@@ -24,7 +24,7 @@ RULES = Rules(
     scope=Scope.CONNECTION,
     wait_budget=0.25,
     on_timeout=TimeoutPolicy.PRIMARY,
-    transaction_reads=TransactionReads.SNAPSHOT,
+    transactions=TransactionRules(TransactionReads.SNAPSHOT),
 )
 
 

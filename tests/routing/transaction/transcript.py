@@ -28,7 +28,6 @@ from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
 from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
-from protocol.response_stream import PREPARED, RESULTS
 from protocol.session_track import system_variable_entry
 from proxy.client.effects.command_effects import CommandEffects
 from proxy.client.prepared import PreparedStatements
@@ -47,7 +46,8 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules
+from routing.consistency.requirement import Requirement
+from routing.consistency.rules import Rules, TransactionRules
 from routing.policy import choose, on_primary
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
@@ -182,8 +182,7 @@ class Play:
         self.topology.primary.observed(UUID, (0, 0), gtids("1-5"), EMPTY)
         rules = Rules(
             *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-            transaction_reads=world.reads,
-            on_split_conflict=world.conflict,
+            transactions=TransactionRules(world.reads, world.conflict),
         )
         self.session = Session(rules, 0, term=self.topology.term)
         self.session.connected("", world.autocommit)
@@ -234,7 +233,7 @@ class Play:
         decision = None
         if statement is not None and command.code is not Code.COM_STMT_PREPARE:
             session = self.session
-            decision = choose(session, statement, self.topology, 1000.0, command.rules)
+            decision = choose(session, statement, self.topology, 1000.0, Requirement(command.rules))
         if decision is not None and self._is_gone(decision):
             if decision.reason is Reason.DIAGNOSTIC:
                 decision = on_primary(self.topology, Reason.DIAGNOSTIC)
@@ -275,12 +274,11 @@ class Play:
         code = _COMMANDS.get(name, Code.COM_QUERY)
         sql = rest if name in _COMMANDS else text
         if not sql:
-            return Command(code, 0, self.session.rules, frame(bytes([code]), 0))
+            return Command(code, self.session.rules, frame(bytes([code]), 0))
         statement = self.classifier.classify(sql.encode(), self.session.lexer_modes.flags)
         packet = frame(bytes([code]) + sql.encode(), 0)
-        shape = PREPARED if code is Code.COM_STMT_PREPARE else RESULTS
         may_write = statement.may_write and code is not Code.COM_STMT_PREPARE
-        return Command(code, shape, self.session.rules, packet, statement, may_write)
+        return Command(code, self.session.rules, packet, statement, may_write)
 
     def _to_primary(self, command: Command, outcome: CommandOutcome) -> bool:
         """As `Dispatch.to_primary` does; False if the transaction was rolled back instead."""

@@ -63,7 +63,7 @@ class Compared:
         found = clocks.learn(once.records)
         self.clocks = [it.ahead_us for it in found.found]
         error_us = max(found.error_us, clock_error_us)
-        plain = judgement.reach(once.passes, once.records, found, error_us, out, print, [])
+        plain = judgement.reach(once, found, error_us, out, print, [])
         records = ingest.number(self._lines.parsed).where("repeat is null")
         if period is not None:
             records = records.withColumn("is_judged", judged_in(period))

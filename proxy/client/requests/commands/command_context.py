@@ -10,7 +10,7 @@ from routing.request.command import Command
 if TYPE_CHECKING:
     from protocol.constants import Command as Code
     from proxy.client.session_context import SessionContext
-    from routing.consistency.rules import Rules
+    from routing.consistency.rules import StatementRules
     from routing.session.prepared import PreparedStatement
     from routing.sql.statement import Statement
 
@@ -42,27 +42,20 @@ class CommandContext:
     def command(
         self,
         code: Code,
-        shape: int,
         packet: bytes = b"",
         statement: Statement | None = None,
         *,
-        rules: Rules | None = None,
+        rules: StatementRules | None = None,
         may_write: bool = False,
         prepared: PreparedStatement | None = None,
-        prepares: PreparedStatement | None = None,
-        names: tuple[str, Statement] | None = None,
     ) -> Command:
         """A command that came now (`routing.request.command`); `rules` if it has its own."""
         return Command(
             code,
-            shape,
             self.state.rules if rules is None else rules,
             packet,
             statement,
             may_write,
-            rules is not None,
             prepared,
-            prepares,
-            names,
             utc_us(),
         )

@@ -9,7 +9,6 @@ from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY, PARAMETER_COUNT_AVAILABLE
-from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from protocol.statement_execution import statement_id, with_statement_id
 from proxy.client.prepared import close_on
 from proxy.client.requests.commands import refused
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from proxy.client.requests.commands.command_context import CommandContext
     from proxy.server.connection import ServerConnection
-    from routing.consistency.rules import Rules
+    from routing.consistency.rules import StatementRules
     from routing.request.command import Command
     from routing.sql.statement import Statement
 
@@ -45,19 +44,13 @@ _ID_END: Final = 9
 _FLAGS: Final = 9
 """Offsets in a framed command about a statement."""
 
-_SHAPES: Final = {
-    Code.COM_STMT_EXECUTE: RESULTS,
-    Code.COM_STMT_FETCH: FETCHED,
-    Code.COM_STMT_RESET: SIMPLE,
-}
-
 
 def prepare(context: CommandContext, packet: bytes) -> Command | Action:
     """A read is prepared where it would run, all else on the primary."""
     statement = context.classifier.classify(packet[5:], context.state.lexer_modes.flags)
     if statement.own is not None:
         return Refused(
-            context.command(Code.COM_STMT_PREPARE, PREPARED, statement=statement),
+            context.command(Code.COM_STMT_PREPARE, statement=statement),
             ServerErrorCode.ER_UNSUPPORTED_PS,
             "This command is not supported in the prepared statement protocol yet: send statements"
             " to Tidegate as text",
@@ -82,21 +75,19 @@ def _prepare(
     most = context.config.max_prepared_statements
     if len(context.prepared) >= most:
         return _refused(
-            context.command(Code.COM_STMT_PREPARE, PREPARED, packet, moves),
+            context.command(Code.COM_STMT_PREPARE, packet, moves),
             ServerErrorCode.ER_MAX_PREPARED_STMT_COUNT_REACHED,
             "Can't create more than max_prepared_stmt_count statements (current value:"
             f" {most}, Tidegate's max-prepared-statements)",
         )
-    rules: Rules | None = None
+    rules: StatementRules | None = None
     wrong = ""
     if moves is not None:
         try:
             rules = own_rules(moves, (), context.state.rules)
         except SettingError as error:
             wrong = str(error)
-    command = context.command(
-        Code.COM_STMT_PREPARE, PREPARED, packet, moves, rules=rules, prepares=prepared
-    )
+    command = context.command(Code.COM_STMT_PREPARE, packet, moves, rules=rules, prepared=prepared)
     if wrong:
         return wrong_setting(command, wrong)
     return ToPrimary(command, Reason.PREPARED) if moves is None else command
@@ -108,7 +99,7 @@ def execute(context: CommandContext, packet: bytes) -> Command | Action:
     if prepared is None:
         return _unknown(context, packet)
     statement = _executed(context, prepared)
-    rules: Rules | None = None
+    rules: StatementRules | None = None
     wrong = ""
     if statement is not None and not prepared.spoilt:
         try:
@@ -133,7 +124,7 @@ def execute(context: CommandContext, packet: bytes) -> Command | Action:
 
 def _own_rules(
     context: CommandContext, prepared: PreparedStatement, statement: Statement, packet: bytes
-) -> Rules | None:
+) -> StatementRules | None:
     """The rules of an execution, by its attributes or its comment; SettingError if wrong."""
     attributed = len(packet) > _FLAGS and packet[_FLAGS] & PARAMETER_COUNT_AVAILABLE
     present = context.state.rules
@@ -164,7 +155,7 @@ def fetch(context: CommandContext, packet: bytes) -> Action:
     prepared = context.prepared.of(packet)
     if prepared is None:
         return _unknown(context, packet)
-    command = context.command(Code.COM_STMT_FETCH, FETCHED, packet, prepared=prepared)
+    command = context.command(Code.COM_STMT_FETCH, packet, prepared=prepared)
     holder = context.prepared.holder(prepared, context.servers.connections)
     if holder is None:
         return _refused(
@@ -180,7 +171,7 @@ def reset(context: CommandContext, packet: bytes) -> Action:
     prepared = context.prepared.of(packet)
     if prepared is None:
         return _unknown(context, packet)
-    command = context.command(Code.COM_STMT_RESET, SIMPLE, packet, prepared=prepared)
+    command = context.command(Code.COM_STMT_RESET, packet, prepared=prepared)
     prepared.forget_long_data()
     holder = context.prepared.holder(prepared, context.servers.connections)
     if holder is None:
@@ -210,13 +201,12 @@ def _execution(
     packet: bytes,
     prepared: PreparedStatement,
     statement: Statement | None,
-    rules: Rules | None,
+    rules: StatementRules | None,
 ) -> Command:
     flags = beginning[_FLAGS] if len(beginning) > _FLAGS else 0
     prepared.asks_cursor = flags & CURSOR_TYPE_READ_ONLY != 0
     return context.command(
         Code.COM_STMT_EXECUTE,
-        RESULTS,
         packet,
         statement,
         rules=rules,
@@ -237,7 +227,7 @@ def _unknown(context: CommandContext, beginning: bytes) -> Action:
         packet = with_statement_id(packet, 0)
     code = Code(packet[4])
     executes = code is Code.COM_STMT_EXECUTE
-    return Unknown(context.command(code, _SHAPES[code], frame(packet[4:], 0), may_write=executes))
+    return Unknown(context.command(code, frame(packet[4:], 0), may_write=executes))
 
 
 def _refused(command: Command, code: ServerErrorCode, message: str) -> Action:

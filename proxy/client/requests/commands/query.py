@@ -9,7 +9,6 @@ from protocol.command import ComQuery, query_text_offset
 from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
-from protocol.response_stream import RESULTS
 from proxy.client.requests.commands.action import Action, Find, Own, Refused, ToPrimary
 from proxy.client.requests.commands.text_prepared import resolved
 from proxy.client.requests.statement_rules import own_rules
@@ -21,7 +20,7 @@ from routing.request.command import Command
 
 if TYPE_CHECKING:
     from proxy.client.requests.commands.command_context import CommandContext
-    from routing.consistency.rules import Rules
+    from routing.consistency.rules import StatementRules
     from routing.sql.statement import Statement
     from routing.sql.verdict import Assignment
 
@@ -40,7 +39,7 @@ def query(context: CommandContext, packet: bytes) -> Command | Action:
         try:
             offset = 4 + query_text_offset(packet[4:], True)
         except MalformedPacketError as error:
-            command = context.command(Code.COM_QUERY, RESULTS)
+            command = context.command(Code.COM_QUERY)
             code = ServerErrorCode.ER_MALFORMED_PACKET
             return Refused(command, code, f"Malformed packet: {error}")
     statement = context.classifier.classify(packet[offset:], context.state.lexer_modes.flags)
@@ -48,7 +47,7 @@ def query(context: CommandContext, packet: bytes) -> Command | Action:
     if target is None:
         return _classified(context, packet, offset, statement)
     if context.kill_targets.takes_time(target):
-        return Find(context.command(Code.COM_QUERY, RESULTS, packet, statement), target)
+        return Find(context.command(Code.COM_QUERY, packet, statement), target)
     return kill(context, packet, context.kill_targets.here(target, context.state.user))
 
 
@@ -64,7 +63,7 @@ def kill(context: CommandContext, packet: bytes, thread_id: int | None) -> Comma
     offset = 4 + query_text_offset(packet[4:], True) if context.query_attributes else 5
     statement = context.classifier.classify(packet[offset:], context.state.lexer_modes.flags)
     if thread_id == GONE:
-        command = context.command(Code.COM_QUERY, RESULTS, packet, statement)
+        command = context.command(Code.COM_QUERY, packet, statement)
         code = ServerErrorCode.ER_NO_SUCH_THREAD
         return Refused(command, code, f"Unknown thread id: {statement.kill_target}")
     if thread_id is not None:
@@ -87,13 +86,12 @@ def _classified(
 ) -> Command | Action:
     state = context.state
     if statement.own is not None:
-        return Own(context.command(Code.COM_QUERY, RESULTS, packet, statement))
-    names: tuple[str, Statement] | None = None
+        return Own(context.command(Code.COM_QUERY, packet, statement))
     if statement.text_prepared is not None:
-        statement, names = resolved(context, statement, statement.text_prepared)
+        statement = resolved(context, statement, statement.text_prepared)
     elif statement.identifiers:
         statement = context.views.seen(statement)
-    rules: Rules | None = None
+    rules: StatementRules | None = None
     wrong = ""
     if statement.directive is not None or offset > _NO_ATTRIBUTES:
         attributes = ComQuery.parse(packet[4:], True).attributes if context.query_attributes else ()
@@ -103,13 +101,10 @@ def _classified(
             wrong = str(error)
     command = Command(
         _QUERY,
-        RESULTS,
         state.rules if rules is None else rules,
         packet,
         statement,
         statement.may_write,
-        rules is not None,
-        names=names,
         arrived_us=utc_us(),
     )
     if wrong:
@@ -119,7 +114,7 @@ def _classified(
 
 def long_query(context: CommandContext, prefix: bytes) -> Action:
     """A statement too long to be classified: it may do anything; trackers tell what it changed."""
-    return ToPrimary(context.command(Code.COM_QUERY, RESULTS, may_write=True), Reason.WRITE)
+    return ToPrimary(context.command(Code.COM_QUERY, may_write=True), Reason.WRITE)
 
 
 def refused_setting(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.packet import frame
-from protocol.response_stream import SIMPLE
 from proxy.client.requests.commands.action import Action, Refused, ToPrimary
 from routing.consistency.decision import Reason
 
@@ -23,19 +22,19 @@ def unknown(context: CommandContext, packet: bytes) -> Action:
     The primary gets COM_SLEEP, which every server refuses: another version may know a command by
     the client's number, whose answer could not be read.
     """
-    return ToPrimary(context.command(Code.COM_SLEEP, SIMPLE, _SLEEP), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_SLEEP, _SLEEP), Reason.COMMAND)
 
 
 def cut_off(context: CommandContext, packet: bytes) -> Action:
     """A command that has no answer, but is too short: the primary says so (1835)."""
-    return ToPrimary(context.command(Code.COM_SLEEP, SIMPLE, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_SLEEP, packet), Reason.COMMAND)
 
 
 def replication(context: CommandContext, packet: bytes) -> Action:
     """Binlog streams and clones concern one server: connect to that server."""
     code = Code(packet[4])
     return Refused(
-        context.command(code, 0),
+        context.command(code),
         ServerErrorCode.ER_NOT_SUPPORTED_YET,
         f"Tidegate does not pass {code.name} on; connect to the server itself",
     )

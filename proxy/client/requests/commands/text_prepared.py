@@ -11,19 +11,17 @@ if TYPE_CHECKING:
     from routing.sql.text_prepared import TextPrepared
 
 
-def resolved(
-    context: CommandContext, statement: Statement, prepared: TextPrepared
-) -> tuple[Statement, tuple[str, Statement] | None]:
-    """The statement with the effects of what it executes, and what it prepares if it succeeds."""
+def resolved(context: CommandContext, statement: Statement, prepared: TextPrepared) -> Statement:
+    """The statement with the effects of what it executes, or with what it prepares."""
     known = context.state.text_prepared
     if prepared.verb == "several":
         known.clear()
-        return statement, None
+        return statement
     if prepared.verb == "execute":
         inner = known.get(prepared.name)
         if inner is None:
-            return statement, None
-        return _executing(statement, context.views.seen(inner)), None
+            return statement
+        return _executing(statement, context.views.seen(inner))
     # Also a PREPARE that fails removes the statement that had the name.
     if prepared.name:
         known.pop(prepared.name, None)
@@ -33,9 +31,9 @@ def resolved(
     if prepared.variable:
         text = _value(context, prepared.variable)
     if prepared.verb == "deallocate" or text is None or not prepared.name:
-        return statement, None
+        return statement
     inner = context.classifier.classify(text.encode(), context.state.lexer_modes.flags)
-    return statement, (prepared.name, inner.prepared_in(context.state.schema))
+    return replace(statement, prepares=inner.prepared_in(context.state.schema))
 
 
 def _value(context: CommandContext, variable: str) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.constants import Command as Code
-from protocol.response_stream import FIELDS, SIMPLE, STRING
 from proxy.client.requests.commands.action import Action, Ping, ToPrimary
 from routing.consistency.decision import Reason
 
@@ -18,19 +17,19 @@ def ping(context: CommandContext, packet: bytes) -> Action:
 
     Where the primary has just answered a command, it is there, and nothing has idled.
     """
-    return Ping(context.command(Code.COM_PING, SIMPLE, packet))
+    return Ping(context.command(Code.COM_PING, packet))
 
 
 def debug(context: CommandContext, packet: bytes) -> Action:
     """COM_DEBUG: one OK, EOF or ERR."""
-    return ToPrimary(context.command(Code.COM_DEBUG, SIMPLE, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_DEBUG, packet), Reason.COMMAND)
 
 
 def field_list(context: CommandContext, packet: bytes) -> Action:
     """COM_FIELD_LIST: column definitions of a table."""
-    return ToPrimary(context.command(Code.COM_FIELD_LIST, FIELDS, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_FIELD_LIST, packet), Reason.COMMAND)
 
 
 def statistics(context: CommandContext, packet: bytes) -> Action:
     """COM_STATISTICS: a line of text in a packet without a header byte."""
-    return ToPrimary(context.command(Code.COM_STATISTICS, STRING, packet), Reason.COMMAND)
+    return ToPrimary(context.command(Code.COM_STATISTICS, packet), Reason.COMMAND)

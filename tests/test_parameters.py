@@ -1,0 +1,157 @@
+"""What travels together is one value: no function of the product takes more than seven parameters.
+
+Ruff's PLR0913 tells of the same where a line may ignore it; here nothing does. The fields of a
+dataclass or of a named tuple are no parameters: such a class is the value.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PACKAGES = ("protocol", "routing", "proxy", "mysql_mocker", "spark_jobs", "tidegate")
+
+MOST = 7
+
+ABOVE = {
+    # To be emptied: what the parts of a session share is to be one value.
+    "proxy": {
+        "CommandContext.__init__",
+        "Disconnects.__init__",
+        "Dispatch.__init__",
+        "FastAnswers.__init__",
+        "FastRequests.__init__",
+        "OwnAnswers.__init__",
+        "PrimaryEpoch.__init__",
+        "ProxyQueryAnswers.__init__",
+        "ServerAnswers.__init__",
+        "UserChange.__init__",
+        "run_worker",
+    },
+}
+"""Functions of a package that take more, by class and name."""
+
+SPLATS = {
+    # To be emptied, likewise.
+    "proxy": {
+        "Acceptor._rest",
+        "BinlogLag._ended",
+        "ClientSession.__init__",
+        "ClientSession._change_user",
+        "ConnectionLease._borrow",
+        "KeptScopes._restore",
+        "KeptScopes._share_unlogged",
+        "Logins._log_in_anew",
+        "Logins.lend",
+        "Monitor._look",
+        "Monitor._sources",
+        "PrimaryElection._follow_term",
+        "PrimaryElection._learn",
+        "PrimaryElection._tell_strays",
+        "PrimaryElection.begin",
+        "ProxyQueryAnswers._objected",
+        "ReadEvents.waited",
+        "ScopeRows.read",
+        "ServerAnswers.told_late",
+        "Servers.take_primary",
+        "_audit",
+        "_proxy",
+        "_raise_file_limit",
+        "build",
+        "drain",
+    },
+}
+"""Functions of a package in which a tuple stands for arguments of a call."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(node: ast.AST, inside: str = "") -> Iterator[tuple[str, Function, bool]]:
+    """Each function with its qualified name, and whether its first parameter is the instance."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield from functions(child, f"{inside}{child.name}.")
+        elif isinstance(child, Function):
+            static = any(
+                isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
+                for decorator in child.decorator_list
+            )
+            yield inside + child.name, child, isinstance(node, ast.ClassDef) and not static
+            yield from functions(child, f"{inside}{child.name}.")
+        else:
+            yield from functions(child, inside)
+
+
+def parameters(function: Function, *, of_instance: bool) -> int:
+    """How many it takes besides `self` or `cls`; ``*args`` and ``**options`` count as one each."""
+    taken = function.args
+    named = len(taken.posonlyargs + taken.args + taken.kwonlyargs)
+    return named + (taken.vararg is not None) + (taken.kwarg is not None) - of_instance
+
+
+def trees(package: str) -> Iterator[tuple[Path, ast.Module]]:
+    for source in sorted((ROOT / package).rglob("*.py")):
+        yield source, ast.parse(source.read_bytes())
+
+
+def above(tree: ast.Module) -> set[str]:
+    return {
+        name
+        for name, function, of_instance in functions(tree)
+        if parameters(function, of_instance=of_instance) > MOST
+    }
+
+
+def splats(tree: ast.AST, inside: str = "") -> Iterator[str]:
+    """Where, by class and function, a call is given some of its arguments as ``*(a, b)``."""
+    for child in ast.iter_child_nodes(tree):
+        name = inside
+        if isinstance(child, ast.ClassDef | Function):
+            name = f"{inside}.{child.name}".lstrip(".")
+        if isinstance(child, ast.Call) and any(
+            isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple | ast.List)
+            for argument in child.args
+        ):
+            yield inside
+        yield from splats(child, name)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_function_takes_more_than_seven_parameters(package: str) -> None:
+    found = {name for _, tree in trees(package) for name in above(tree)}
+    known = ABOVE.get(package, set())
+    assert found - known == set()
+    assert known - found == set(), "no longer above: remove from the list"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_splat_stands_for_arguments(package: str) -> None:
+    found = {name for _, tree in trees(package) for name in splats(tree)}
+    known = SPLATS.get(package, set())
+    assert found - known == set()
+    assert known - found == set(), "no longer there: remove from the list"
+
+
+def test_what_is_counted() -> None:
+    tree = ast.parse(
+        "class Taken:\n"
+        "    def seven(self, a, b, /, c, d, *, e, f, g): ...\n"
+        "    def eight(self, a, b, /, c, d, *e, f, g, **h): ...\n"
+        "    @staticmethod\n"
+        "    def static(a, b, c, d, e, f, g, h): ...\n"
+        "async def plain(a, b, c, d, e, f, g, h):\n"
+        "    def inner(a, b, c, d, e, f, g, h): ...\n"
+    )
+    assert above(tree) == {"Taken.eight", "Taken.static", "plain", "plain.inner"}
+
+
+def test_which_splats_are_found() -> None:
+    tree = ast.parse(
+        "def one():\n    f(*(1, 2), 3)\n"
+        "def none():\n    f(*values, {*(1, 2)})\n"
+        "class Two:\n    def two():\n        return g(f(3, *[1, 2]))\n"
+    )
+    assert list(splats(tree)) == ["one", "Two.two"]
