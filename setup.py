@@ -85,14 +85,14 @@ def installed(source: str) -> str:
 
 
 def compiled_modules() -> list[str]:
-    """The files that pyproject.toml names for compilation, by their names or by their folders'."""
+    """The files that pyproject.toml names for compilation, by patterns or by their folders'."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]
     chosen = _files(document["compiled"])
     return sorted(path.relative_to(ROOT).as_posix() for path in chosen)
 
 
 def _files(names: Iterable[str]) -> set[Path]:
-    paths = [ROOT / name for name in names]
+    paths = [path for name in names for path in ROOT.glob(name)]
     return {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else (path,))}
 
 

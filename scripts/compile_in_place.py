@@ -32,7 +32,7 @@ def modules() -> list[Path]:
 
 
 def _files(names: Iterable[str]) -> set[Path]:
-    paths = [ROOT / name for name in names]
+    paths = [path for name in names for path in ROOT.glob(name)]
     return {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else (path,))}
 
 

@@ -36,7 +36,7 @@ def parse(reader: Reader, precision: int, scale: int) -> Decimal:
     negative = not data[0] & 0x80
     data[0] ^= 0x80
     if negative:
-        data = bytearray(byte ^ 0xFF for byte in data)
+        data = bytearray([byte ^ 0xFF for byte in bytes(data)])
     text = ""
     at = 0
     for digits in front + behind:

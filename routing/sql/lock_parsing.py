@@ -54,7 +54,7 @@ def _only_call(tokens: Tokens) -> str | None:
     kinds = tokens.kinds
     if words[0] not in (b"SELECT", b"DO") or kinds[1] not in (CALLED, WORD) or words[2] != b"(":
         return None
-    if words[1] not in (b"GET_LOCK", *_GIVES):
+    if words[1] != b"GET_LOCK" and words[1] not in _GIVES:
         return None
     depth = 0
     index = 2
