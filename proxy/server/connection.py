@@ -559,7 +559,7 @@ class ServerConnection:
 
     # asyncio.Protocol
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:  # noqa: C901, PLR0912 hot: one walk
         """Walk what came and give it to its exchanges."""
         owner = self._owner
         if owner is None:

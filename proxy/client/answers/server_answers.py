@@ -16,6 +16,7 @@ from protocol.errors import MalformedPacketError
 from protocol.frame_numbers import FrameNumbers
 from protocol.ok_packet import with_warnings
 from protocol.packet import frame
+from protocol.response import ERR_HEADER
 from protocol.statement_execution import with_statement_id
 from proxy.client.answer import as_the_client_knows_it, wants_file
 from routing.consistency.decision import Outcome, Reason
@@ -24,6 +25,7 @@ from routing.request.stage import DONE, PASSING
 from routing.session.diagnostics_area import TELLING_CONDITIONS
 
 if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
     from proxy.client.answer import Meaning
     from proxy.client.answers.read_events import ReadEvents
     from proxy.client.effects.command_effects import CommandEffects
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from proxy.client.session_context import SessionContext
     from proxy.client.sharing.connection_lease import ConnectionLease
     from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
     from routing.request.step import Step
 
 _DRAIN_LIMIT: Final = 1 << 20
@@ -84,9 +87,7 @@ class ServerAnswers:
         """
         servers = self._servers
         if connection is not servers.active:
-            connection.drained += received
-            if connection.drained > _DRAIN_LIMIT:
-                servers.give_up(connection)
+            self._drain(connection, received)
             return None
         current = self._current
         command, outcome, answer = current.command, current.outcome, current.answer
@@ -94,75 +95,111 @@ class ServerAnswers:
         outcome.received += received
         if stream.session_states:
             self._command_effects.take_trackers(connection, command, outcome)
-        prepares = command.prepares
         if current.stage != PASSING and (
             connection is not servers.primary
-            or prepares is not None
+            or command.prepares is not None
             or command.prepared is not None
         ):
             data = answer.held + data
             answer.held = b""
-            if len(data) < (5 if prepares is None else 9):
+            if not _says_what_it_is(data, command, stream):
                 answer.held = data
                 return None
-            if data[4] == 0xFF:
-                if not stream.done:
-                    answer.held = data
-                    return None
-                if stream.error is not None:
-                    meaning = self._meaning(connection, stream.error)
-                    if meaning != "pass":
-                        return self._does_not_count(connection, meaning)
-                    data = as_the_client_knows_it(data, command, connection)
-            elif prepares is not None:
-                data = with_statement_id(data, prepares.number)
-        if stream.infile and not (
-            # Some clients send whichever file a server names.
-            connection is servers.primary
+            meaning = self._meaning(connection, data)
+            if meaning != "pass":
+                return self._does_not_count(connection, meaning)
+            data = self._as_the_clients(connection, data)
+        if stream.infile:
+            self._check_file(connection)
+        if stream.done:
+            if self._ends_later(connection):
+                answer.ending = data
+                return None
+            self._finish(connection)
+            data = self._with_warnings(connection, data)
+        self._pass_on(data)
+        if stream.infile:
+            self._send_file(connection)
+        return None
+
+    def _drain(self, connection: ServerConnection, received: int) -> None:
+        """Drop bytes of an answer that nobody waits for; with too many, give the connection up."""
+        connection.drained += received
+        if connection.drained > _DRAIN_LIMIT:
+            self._servers.give_up(connection)
+
+    def _pass_on(self, data: bytes) -> None:
+        """The client gets more of its answer, if there is more."""
+        current = self._current
+        if not data:
+            return
+        if not current.answer.started:
+            current.answer.started = True
+            if current.stage != DONE:
+                current.on_first_byte()
+        self._client.write(data)
+
+    def _as_the_clients(self, connection: ServerConnection, data: bytes) -> bytes:
+        """The first bytes of an answer, with the client's id of a prepared statement."""
+        command = self._current.command
+        if data[4] == ERR_HEADER and connection.stream.error is not None:
+            return as_the_client_knows_it(data, command, connection)
+        prepares = command.prepares
+        return data if prepares is None else with_statement_id(data, prepares.number)
+
+    def _ends_later(self, connection: ServerConnection) -> bool:
+        """Whether the client's answer waits for what the server is asked behind the command."""
+        command, outcome = self._current.command, self._current.outcome
+        resets = command.code is Code.COM_RESET_CONNECTION
+        if not resets and not (
+            connection.silent
+            and self._missing_trackers.behind(connection, command, outcome, going=self._long.going)
+        ):
+            return False
+        self._command_effects.take_over(
+            connection, connection.stream, command, outcome, told_later=not resets
+        )
+        return True
+
+    def _with_warnings(self, connection: ServerConnection, data: bytes) -> bytes:
+        """What ends an answer: some tell of the warnings of the last statement, wherever it ran."""
+        stream = connection.stream
+        if stream.error is not None or self._current.command.code not in TELLING_CONDITIONS:
+            return data
+        count = self._state.diagnostics.warning_count
+        whole = int.from_bytes(data[:3], "little") == len(data) - 4
+        return with_warnings(data, count) if whole and stream.warnings != count else data
+
+    def _check_file(self, connection: ServerConnection) -> None:
+        """Some clients send whichever file a server names.
+
+        Raises:
+            MalformedPacketError: the server asks for one that it may not have.
+        """
+        if not (
+            connection is self._servers.primary
             and self._client.capabilities & Capability.CLIENT_LOCAL_FILES
-            and wants_file(command)
+            and wants_file(self._current.command)
         ):
             raise MalformedPacketError(
                 "it asked for a local file of a client that has offered none"
             )
-        if stream.done:
-            if command.code is Code.COM_RESET_CONNECTION:
-                answer.ending = data  # until the session is known
-                self._command_effects.take_over(
-                    connection, stream, command, outcome, told_later=False
-                )
-                return None
-            if connection.silent and self._missing_trackers.behind(
-                connection, command, outcome, going=self._long.going
-            ):
-                answer.ending = data
-                self._command_effects.take_over(
-                    connection, stream, command, outcome, told_later=True
-                )
-                return None
-            self._finish(connection)
-            if stream.error is None and command.code in TELLING_CONDITIONS:
-                told = self._state.diagnostics.warning_count
-                whole = int.from_bytes(data[:3], "little") == len(data) - 4
-                if whole and stream.warnings != told:
-                    data = with_warnings(data, told)
-        if data:
-            if not answer.started:
-                answer.started = True
-                if current.stage != DONE:
-                    current.on_first_byte()
-            self._client.write(data)
-        if stream.infile:
-            connection.be_patient()
-            numbers = FrameNumbers(stream.sequence_id + 1)
-            self._long.begin()
-            self._long.give(lambda data: connection.write(numbers.renumber(data)))
-            stream.infile_sent()
-            self._client.expect_infile()
-        return None
 
-    def _meaning(self, connection: ServerConnection, error: bytes) -> Meaning:
-        """What a server's error means in place of an answer."""
+    def _send_file(self, connection: ServerConnection) -> None:
+        """Let the client send the file that the server has asked for."""
+        stream = connection.stream
+        connection.be_patient()
+        numbers = FrameNumbers(stream.sequence_id + 1)
+        self._long.begin()
+        self._long.give(lambda data: connection.write(numbers.renumber(data)))
+        stream.infile_sent()
+        self._client.expect_infile()
+
+    def _meaning(self, connection: ServerConnection, data: bytes) -> Meaning:
+        """What a server's error means in place of an answer, if its first bytes are one."""
+        error = connection.stream.error
+        if data[4] != ERR_HEADER or error is None:
+            return "pass"
         command, answer = self._current.command, self._current.answer
         may_move = connection is not self._servers.primary and not self._read.bound
         return answer.meaning(error, command, self._state, may_move=may_move)
@@ -244,3 +281,10 @@ class ServerAnswers:
         self._account.enter(
             self._current.command, outcome, connection.server, result, outcome.error, outcome.rows
         )
+
+
+def _says_what_it_is(data: bytes, command: Command, stream: ResponseStream) -> bool:
+    """Whether the first bytes of an answer say whether it is an error, and which."""
+    if len(data) < (5 if command.prepares is None else 9):
+        return False
+    return data[4] != ERR_HEADER or stream.done

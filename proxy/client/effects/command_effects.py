@@ -185,37 +185,23 @@ class CommandEffects:
             outcome: what became of it.
             told_later: trackers tell of it in a later answer.
         """
-        state = self._state
-        of_primary = connection is self._servers.primary
+        state, statement = self._state, command.statement
         ended_well = stream.error is None
         outcome.error = 0 if stream.error is None else _code(stream.error)
         outcome.rows = stream.rows
         outcome.warnings = stream.warnings
         outcome.unnamed = stream.unnamed
-        if of_primary:
-            logged = state.logs
-            nothing = not ended_well and self._did_nothing(command, outcome)
-            if ended_well:
-                self._succeeded(connection, stream, command, outcome, told_later=told_later)
-            elif not nothing:
-                self._failed(command, outcome)
-            if not nothing:
-                if outcome.may_write or outcome.unlogged:
-                    self.note_unlogged(command, outcome, connection.server, logged=logged)
-                if command.statement is not None and command.statement.changes_views:
-                    self._shared.catalogues.forget()
+        if connection is self._servers.primary:
+            if ended_well or not self._did_nothing(command, outcome):
+                self._did_something(connection, stream, command, outcome, told_later=told_later)
         elif self._transaction.awaits_first_read:
             self._transaction.first_read_answered(stream.status if ended_well else 0)
-        statement = command.statement
         if (
             statement is None
             or statement.assignments
             or statement.reason in command_properties.OF_ACCOUNTS
         ):
-            if ended_well and command_properties.changes_passwords(command):
-                self._shared.known_passwords.clear()
-            if command_properties.changes_logins(command, outcome):
-                self._shared.pool.login_cache.changed()
+            self._follow_accounts(command, outcome, ended_well=ended_well)
         if ended_well and not (
             command.is_query and (statement is None or statement.prepares is None)
         ):
@@ -230,6 +216,35 @@ class CommandEffects:
         if self._new_rules:
             self.follow_rules()
         diagnostics.ended(state.diagnostics, connection.area, command, outcome)
+
+    def _follow_accounts(
+        self, command: Command, outcome: CommandOutcome, *, ended_well: bool
+    ) -> None:
+        """Rely no more on what servers judged of logins, if a command may have changed that."""
+        if ended_well and command_properties.changes_passwords(command):
+            self._shared.known_passwords.clear()
+        if command_properties.changes_logins(command, outcome):
+            self._shared.pool.login_cache.changed()
+
+    def _did_something(
+        self,
+        connection: ServerConnection,
+        stream: ResponseStream,
+        command: Command,
+        outcome: CommandOutcome,
+        *,
+        told_later: bool,
+    ) -> None:
+        """Take over what a command changed on the primary, be it behind an error."""
+        logged = self._state.logs
+        if stream.error is None:
+            self._succeeded(connection, stream, command, outcome, told_later=told_later)
+        else:
+            self._failed(command, outcome)
+        if outcome.may_write or outcome.unlogged:
+            self.note_unlogged(command, outcome, connection.server, logged=logged)
+        if command.statement is not None and command.statement.changes_views:
+            self._shared.catalogues.forget()
 
     def _succeeded(
         self,

@@ -67,9 +67,7 @@ async def open_primary(
         ChannelClosedError, ProtocolError: the client left, or broke the protocol.
     """
     primary = shared.topology.primary
-    if greeted is not None and (greeted.server is not primary or greeted.closed):
-        greeted.leave()
-        greeted = None
+    greeted = _still_usable(greeted, primary)
     while True:
         try:
             if current is not None:
@@ -227,3 +225,13 @@ def refuse(
     except ChannelClosedError:
         return
     channel.close()
+
+
+def _still_usable(
+    greeted: ConnectionAttempt | IdleConnection | None, primary: Server
+) -> ConnectionAttempt | IdleConnection | None:
+    """The connection that a client was greeted with, unless it is closed or not the primary's."""
+    if greeted is not None and (greeted.server is not primary or greeted.closed):
+        greeted.leave()
+        return None
+    return greeted

@@ -137,19 +137,46 @@ class Dispatch:
 
     def to_primary(self, primary: ServerConnection) -> None:
         """Write it to the primary, or say why not; questions that it must wait for go first."""
-        servers, state, long = self._servers, self._state, self._long
-        command, outcome = self._current.command, self._current.outcome
-        if self._topology.rivals and self._withheld():
+        command = self._current.command
+        if (self._topology.rivals and self._withheld()) or self._is_refused(primary):
             return
-        mirror, attributes = primary.mirror, primary.query_attributes
-        if command.prepared is not None and not command_batch.can_know(mirror, command, state):
+        self._current.on_sent()
+        self._servers.activate(primary)
+        asks = self._asks_replica(primary)
+        settles = not asks and self._settles(primary)
+        if asks or self._asks_primary(primary, settles=settles):
+            if not command.packet:
+                self._long.hold()
+            return  # what is answered goes on
+        state, attributes = self._state, primary.query_attributes
+        batch = self._in_front(primary, settles=settles)
+        behind = self._behind(primary)
+        if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(
+            exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
+        ):
+            batch = ask_found_rows(attributes) + batch
+        wanted = diagnostics.wanted_by(command)
+        by = self._imitation(primary, command, wanted, batch)
+        batch += imitated(by, attributes)
+        self.send(primary, batch, behind)
+        if wanted:
+            state.diagnostics.brought(primary.area, wanted, by)
+        if not command.packet and command_batch.knows(primary.mirror, command):
+            self.pass_parts(primary)
+
+    def _is_refused(self, primary: ServerConnection) -> bool:
+        """Refuse what the primary would understand otherwise than it was meant."""
+        command = self._current.command
+        if command.prepared is not None and not command_batch.can_know(
+            primary.mirror, command, self._state
+        ):
             self._own_answers.refuse(
                 ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
                 "Unknown prepared statement handler: sql_mode or character set have changed since"
                 " it was prepared; prepare it again",
                 Reason.PREPARED,
             )
-            return
+            return True
         if self._lease is not None and self._lease.asks_id(command):
             self._own_answers.refuse(
                 ServerErrorCode.ER_NOT_SUPPORTED_YET,
@@ -157,41 +184,45 @@ class Dispatch:
                 " account may not SET pseudo_thread_id, by which that would tell the client's"
                 " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
             )
-            return
-        self._current.on_sent()
-        servers.activate(primary)
-        budget = command.rules.wait_budget
-        if self._asks_replica(primary):
-            if not command.packet:
-                long.hold()
-            return  # its answer goes on
-        settles = not self._read.is_settled and command_batch.older_than_seen(
-            command, state, self._topology, self._now()
-        )
-        if settles and self._is_lost(primary, command):
-            settles = False  # it would be told of the WAIT
+            return True
+        return False
+
+    def _settles(self, primary: ServerConnection) -> bool:
+        """Whether the primary may show too little until it has finished what it is committing."""
+        command, outcome = self._current.command, self._current.outcome
+        if self._read.is_settled or not command_batch.older_than_seen(
+            command, self._state, self._topology, self._now()
+        ):
+            return False
+        if self._is_lost(primary, command):
             outcome.unsettled = True
+            return False  # it would be told of the WAIT
+        return True
+
+    def _asks_primary(self, primary: ServerConnection, *, settles: bool) -> bool:
+        """Ask the primary what the command must wait for, if there is such a thing."""
+        command, outcome = self._current.command, self._current.outcome
         if settles and command_batch.can_wait(command):
-            if not command.packet:
-                long.hold()
             self.save_found_rows(primary)
-            primary.send(wait_for_owned(budget, attributes))
-            return  # what is decided then goes on
-        transaction = state.transaction
+            primary.send(wait_for_owned(command.rules.wait_budget, primary.query_attributes))
+            return True
         if self._snapshots.divides(command, outcome):
             self.save_found_rows(primary)
-            if self._snapshots.asks(primary, command, outcome):
-                if not command.packet:
-                    long.hold()
-                return  # what it shows, when it is told, goes on
+            return self._snapshots.asks(primary, command, outcome)
+        return False
+
+    def _in_front(self, primary: ServerConnection, *, settles: bool) -> Batch:
+        """What the primary is told and asked in front of the command, in one write with it."""
+        command, outcome, state = self._current.command, self._current.outcome, self._state
+        attributes, transaction = primary.query_attributes, state.transaction
         batch = self._missing_trackers.before(command)
         batch += self._settings.in_front(primary, command, outcome)
         batch += self._views.in_front(primary, command)
         statement = command.statement
         if statement is not None and statement.assignments:
-            batch += command_batch.prepare_before(mirror, command, state, self._prepared)
+            batch += command_batch.prepare_before(primary.mirror, command, state, self._prepared)
         if settles:
-            batch += wait_for_owned(budget, attributes)
+            batch += wait_for_owned(command.rules.wait_budget, attributes)
         if transaction.reads is not None:
             batch += self._snapshots.in_front(primary, command, outcome)
         # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
@@ -204,23 +235,19 @@ class Dispatch:
             and command.rules.level is not Level.BEST_EFFORT
         ):
             batch += probe(attributes)
-        behind = self._missing_trackers.along(command, outcome) if primary.silent else ()
+        return batch
+
+    def _behind(self, primary: ServerConnection) -> Batch:
+        """What the primary is asked right behind the command."""
+        command, state = self._current.command, self._state
+        behind: Batch = ()
+        if primary.silent:
+            behind = self._missing_trackers.along(command, self._current.outcome)
         if command.code is Code.COM_RESET_CONNECTION:
-            behind += ask_start(state, attributes)
+            behind += ask_start(state, primary.query_attributes)
         if command_batch.sets_unnamed_roles(command) and not state.is_recorded:
-            behind += ask_roles(attributes)
-        if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(
-            exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
-        ):
-            batch = ask_found_rows(attributes) + batch
-        wanted = diagnostics.wanted_by(command)
-        by = self._imitation(primary, command, wanted, batch)
-        batch += imitated(by, attributes)
-        self.send(primary, batch, behind)
-        if wanted:
-            state.diagnostics.brought(primary.area, wanted, by)
-        if not command.packet and command_batch.knows(mirror, command):
-            self.pass_parts(primary)
+            behind += ask_roles(primary.query_attributes)
+        return behind
 
     def _is_lost(self, primary: ServerConnection, command: Command) -> bool:
         """Whether a command asks the primary for what its own statements in front would change."""
@@ -318,20 +345,9 @@ class Dispatch:
         current.on_sent()
         self._servers.activate(replica)
         outcome.sent_at = read.sent_at
-        audits = (
-            self._audits.on
-            and decision.proof is not _UNPROVED
-            and bool(outcome.required)
-            and not read.bound
-            and self._audits.due()
-        )
-        gtids, question, budget = decision.proof_set, "", 0.0
+        gtids = decision.proof_set
         waits = decision.proof is _WAITED and gtids is not None
-        if waits:
-            question = beside_wait(read, confirm=decision.confirm)
-            budget = read.budget
-        elif decision.confirm:
-            question = columns(read.question())
+        asking = self._checks(decision)
         transaction = state.transaction
         if command.is_read and not transaction.autocommit:
             transaction.implied_read(state, command.rules)
@@ -339,10 +355,6 @@ class Dispatch:
         takes = snapshot is not None and (
             mirror.needs_reset or mirror.transaction_reads is not snapshot
         )
-        asking = NOTHING
-        if waits or question or audits:
-            audited = outcome.required if audits else None
-            asking = ReplicaChecks(gtids if waits else None, budget, question, audited)
         batch = command_batch.before_read(
             mirror,
             asking,
@@ -364,11 +376,32 @@ class Dispatch:
         if waits and gtids is not None:
             # The replica is not relied on to end it.
             outcome.dispatched_us = utc_us()
-            limit = budget + self._connect_timeout
+            limit = read.budget + self._connect_timeout
             self._read_timers.begin_wait(replica.server, gtids, self._now(), limit)
         self.send(replica, batch)
         if state.plain:
             replica.give_to(self._taker)
+
+    def _checks(self, decision: Decision) -> ReplicaChecks:
+        """What the replica is asked in front of the read."""
+        read, outcome = self._read, self._current.outcome
+        audits = (
+            self._audits.on
+            and decision.proof is not _UNPROVED
+            and bool(outcome.required)
+            and not read.bound
+            and self._audits.due()
+        )
+        gtids, question, budget = None, "", 0.0
+        if decision.proof is _WAITED and decision.proof_set is not None:
+            gtids = decision.proof_set
+            question = beside_wait(read, confirm=decision.confirm)
+            budget = read.budget
+        elif decision.confirm:
+            question = columns(read.question())
+        if gtids is None and not question and not audits:
+            return NOTHING
+        return ReplicaChecks(gtids, budget, question, outcome.required if audits else None)
 
     def _takes_snapshot(self, decision: Decision) -> None:
         """The command takes the transaction's snapshot, on the replica that was decided on."""
