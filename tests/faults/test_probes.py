@@ -60,9 +60,11 @@ async def reached(gate: Gate) -> None:
 async def send(on: Stage, *clients: Client) -> None:
     """Let clients read; return when the proxy has all their reads."""
     for client in clients:
-        before = sum(len(s._current.command.packet) > 0 and s._waits for s in sessions(on))
+        before = sum(
+            len(s._current.command.packet) > 0 and s._current.is_waiting for s in sessions(on)
+        )
         client.send(query(COUNT))
-        await eventually(lambda: sum(s._waits for s in sessions(on)) > before)  # noqa: B023
+        await eventually(lambda: sum(s._current.is_waiting for s in sessions(on)) > before)  # noqa: B023
 
 
 async def replicas_catch_up(on: Stage) -> None:
