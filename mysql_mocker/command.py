@@ -84,16 +84,16 @@ def _complain(sentence: str, status: int) -> int:
 
 
 async def _serve(cluster: MockCluster, ready_file: Path | None) -> None:
-    told = asyncio.Event()
+    stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for end in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(end, told.set)
+        loop.add_signal_handler(end, stopped.set)
     async with cluster:
         addresses = {server.name: server.address for server in cluster.servers}
         if cluster.url:
             addresses["http"] = cluster.url
         with _shown(addresses, ready_file):
-            await told.wait()
+            await stopped.wait()
 
 
 @contextmanager

@@ -35,8 +35,8 @@ class _SourceFinder:
 
 def compiled() -> bool:
     """Whether the compiled modules run in this process."""
-    one = find_spec(f"{_ABOVE}protocol.wire")
-    return one is not None and not str(one.origin).endswith(".py")
+    spec = find_spec(f"{_ABOVE}protocol.wire")
+    return spec is not None and not str(spec.origin).endswith(".py")
 
 
 if os.environ.get("TIDEGATE_PURE", "0") not in ("", "0"):

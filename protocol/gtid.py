@@ -347,12 +347,12 @@ def united(sets: Sequence[GtidSet]) -> GtidSet:
     """The union of all the sets: ``a | b | c``, in one pass."""
     if len(sets) < _MANY_SETS:
         together = EMPTY
-        for one in sets:
-            together = together | one
+        for gtids in sets:
+            together = together | gtids
         return together
     pairs: dict[str, list[tuple[int, int]]] = {}
-    for one in sets:
-        for tsid, numbers in one._boundaries.items():
+    for gtids in sets:
+        for tsid, numbers in gtids._boundaries.items():
             known = pairs.setdefault(tsid, [])
             for k in range(0, len(numbers), 2):
                 if known and known[-1][1] == numbers[k]:  # a server's transactions, one by one

@@ -259,10 +259,10 @@ class ResponseStream:
                         self._wanted = end - position
                         return position
                     self.sequence_id = data[position + 3]
-                    told = len(self.session_states)
+                    known = len(self.session_states)
                     has_status = self.tells_status and self._has_status(data, position + 4, length)
                     self._control(data[position + 4 : end])
-                    if has_status or len(self.session_states) > told:
+                    if has_status or len(self.session_states) > known:
                         self.told.append((position, end))
                     position = end
                     if self.done:

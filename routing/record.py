@@ -184,35 +184,39 @@ def server_fragment(server: str, server_uuid: str | None, role: str, incarnation
 
 def lag_fragment(lag: Lag, applied: Sequence[Transaction]) -> str:
     """Render what a look told of a replica's lag; empty if that is nothing new."""
-    waits = [one for one in lag.sources if one.waits is not None and one.waits.us > 0]
+    waits = [source for source in lag.sources if source.waits is not None and source.waits.us > 0]
     if not applied and not waits:
         return ""
-    told = {
+    rendered = {
         "applied": [
             {
-                "channel": one.channel,
-                "gtid": one.stamped.gtid,
-                "original_us": one.stamped.original_us,
-                "immediate_us": one.stamped.immediate_us,
-                "began_us": one.stamped.began_us,
-                "ended_us": one.stamped.ended_us,
-                "end_to_end_us": None if one.end_to_end is None else one.end_to_end.us,
-                "last_hop_us": None if one.last_hop is None else one.last_hop.us,
-                "error_us": None if one.end_to_end is None else one.end_to_end.error_us,
+                "channel": transaction.channel,
+                "gtid": transaction.stamped.gtid,
+                "original_us": transaction.stamped.original_us,
+                "immediate_us": transaction.stamped.immediate_us,
+                "began_us": transaction.stamped.began_us,
+                "ended_us": transaction.stamped.ended_us,
+                "end_to_end_us": None
+                if transaction.end_to_end is None
+                else transaction.end_to_end.us,
+                "last_hop_us": None if transaction.last_hop is None else transaction.last_hop.us,
+                "error_us": None
+                if transaction.end_to_end is None
+                else transaction.end_to_end.error_us,
             }
-            for one in applied
+            for transaction in applied
         ],
         "waits": [
             {
-                "channel": one.channel,
-                "source": one.source,
-                "waits_us": None if one.waits is None else one.waits.us,
-                "hop_waits_us": None if one.hop_waits is None else one.hop_waits.us,
+                "channel": source.channel,
+                "source": source.source,
+                "waits_us": None if source.waits is None else source.waits.us,
+                "hop_waits_us": None if source.hop_waits is None else source.hop_waits.us,
             }
-            for one in waits
+            for source in waits
         ],
     }
-    return ',"lag":' + json.dumps(told, separators=(",", ":"))
+    return ',"lag":' + json.dumps(rendered, separators=(",", ":"))
 
 
 class Route:

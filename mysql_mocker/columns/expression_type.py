@@ -118,7 +118,7 @@ class ExpressionTypes:
 
     def _all(self, nodes: list[exp.Expr]) -> list[ValueType] | None:
         found = [self.find(node) for node in nodes]
-        known = [one for one in found if one is not None]
+        known = [value_type for value_type in found if value_type is not None]
         return known if len(known) == len(found) else None
 
     def _operands(self, node: exp.Expr) -> list[ValueType] | None:

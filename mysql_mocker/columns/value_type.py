@@ -254,29 +254,33 @@ def of_user_variable(variables: dict[str, Value], name: str) -> ValueType:
 
 def common(types: list[ValueType], *, nullable: bool) -> ValueType:
     """The type that can hold the values of all types, as for COALESCE, CASE and UNION."""
-    known = [one for one in types if not one.null]
+    known = [known_type for known_type in types if not known_type.null]
     if not known:
         return NULL
-    if all(one.integer for one in known):
-        unsigned = all(one.unsigned for one in known)
-        digits = max(one.precision for one in known)
+    if all(known_type.integer for known_type in known):
+        unsigned = all(known_type.unsigned for known_type in known)
+        digits = max(known_type.precision for known_type in known)
         return integer(digits + (not unsigned), nullable=nullable, unsigned=unsigned)
-    if all(one.integer or one.decimal for one in known):
-        scale = max(one.decimals for one in known)
-        return decimal(max(one.whole for one in known) + scale, scale, nullable=nullable)
-    if all(one.number for one in known):
-        return double(max(one.length for one in known if one.double), nullable=nullable)
-    if all(one.type == known[0].type for one in known) and known[0].moment:
+    if all(known_type.integer or known_type.decimal for known_type in known):
+        scale = max(known_type.decimals for known_type in known)
+        return decimal(
+            max(known_type.whole for known_type in known) + scale, scale, nullable=nullable
+        )
+    if all(known_type.number for known_type in known):
+        return double(
+            max(known_type.length for known_type in known if known_type.double), nullable=nullable
+        )
+    if all(known_type.type == known[0].type for known_type in known) and known[0].moment:
         return replace(known[0], nullable=nullable, declared=False)
-    if not any(one.text or one.number or one.moment for one in known):
+    if not any(known_type.text or known_type.number or known_type.moment for known_type in known):
         return replace(known[0], nullable=nullable, declared=False)
-    return text(max(one.as_text for one in known), nullable=nullable)
+    return text(max(known_type.as_text for known_type in known), nullable=nullable)
 
 
 def arithmetic(sign: str, left: ValueType, right: ValueType) -> ValueType:
     """The type of ``left sign right``; `sign` is one of ``+ - * / DIV %``."""
     nullable = left.nullable or right.nullable or sign in ("/", "DIV", "%")
-    exact = all(one.integer or one.decimal for one in (left, right))
+    exact = all(known_type.integer or known_type.decimal for known_type in (left, right))
     if not exact:
         if sign == "DIV":
             return integer(21, nullable=True)

@@ -121,17 +121,17 @@ class Control:
             if setting is None:
                 raise unknown_name("setting", name, list(SETTINGS))
             found[name] = setting, setting.read(name, raw)
-            for one in servers:
-                if not setting.belongs_to(one):
-                    is_ = role(self.cluster, one)
+            for member in servers:
+                if not setting.belongs_to(member):
+                    is_ = role(self.cluster, member)
                     raise ControlError(
-                        Wrong.WRONG_STATE, f"only replicas have {name}; {one.name} is {is_}"
+                        Wrong.WRONG_STATE, f"only replicas have {name}; {member.name} is {is_}"
                     )
         for name in SETTINGS:
             if name in found:
                 setting, value = found[name]
-                for one in servers:
-                    await setting.set(one, value)
+                for member in servers:
+                    await setting.set(member, value)
 
     async def fault(self, server: str, /, **fields: object) -> dict[str, str | int]:
         """Arms a fault, and shows it with its id.
@@ -157,13 +157,13 @@ class Control:
         """
         servers = self._group(server)
         if number is None:
-            for one in servers:
-                one.faults.clear()
+            for member in servers:
+                member.faults.clear()
             return
-        for one in servers:
-            for armed in self._live(one):
+        for member in servers:
+            for armed in self._live(member):
                 if armed.id == number:
-                    one.faults.disarm(armed.fault)
+                    member.faults.disarm(armed.fault)
                     return
         raise ControlError(
             Wrong.NOT_THERE, f"there is no fault {number} any more at {server}; see its state"
@@ -175,7 +175,7 @@ class Control:
         Raises:
             ControlError: there is no such server.
         """
-        return sum(one.disconnect() for one in self._group(server))
+        return sum(member.disconnect() for member in self._group(server))
 
     async def promote(self, server: str, lose: object = 0) -> Promotion:
         """Makes a replica the primary, without the newest `lose` transactions of the old one.
@@ -190,7 +190,7 @@ class Control:
             stopped = await self.cluster.promote(new, lost)
         except PromotionError as error:
             raise ControlError(Wrong.WRONG_STATE, str(error)) from error
-        return Promotion(new.name, [one.name for one in stopped])
+        return Promotion(new.name, [member.name for member in stopped])
 
     async def reset(self) -> None:
         """Undoes what `set` and `fault` did, and forgets statements; data and roles stay.

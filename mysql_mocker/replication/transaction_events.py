@@ -65,7 +65,7 @@ def transaction_events(
     inside = list(_inside(transaction, sequence_number))
     length = sum(event.length(checksum=checksum) for event in inside)
     gtid = Gtid.parse(transaction.gtid.text)
-    said = GtidEvent(
+    gtid_event = GtidEvent(
         gtid,
         sequence_number - 1,
         sequence_number,
@@ -76,11 +76,11 @@ def transaction_events(
     )
     while True:
         # The length includes this event, which becomes longer with a larger length.
-        first = LogEvent(said.type, said.serialise(), inside[0].timestamp)
+        first = LogEvent(gtid_event.type, gtid_event.serialise(), inside[0].timestamp)
         whole = length + first.length(checksum=checksum)
-        if said.transaction_length == whole:
+        if gtid_event.transaction_length == whole:
             return [first, *inside]
-        said = replace(said, transaction_length=whole)
+        gtid_event = replace(gtid_event, transaction_length=whole)
 
 
 def _inside(transaction: Transaction, xid: int) -> Iterator[LogEvent]:

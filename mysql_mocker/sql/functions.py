@@ -234,8 +234,8 @@ def _weight(text: str) -> str:
 
 def compare_text(left: str, right: str) -> int:
     """The collation utf8mb4_0900_ai_ci: negative, 0 or positive."""
-    one, other = _weight(left), _weight(right)
-    return (one > other) - (one < other)
+    left_weight, other = _weight(left), _weight(right)
+    return (left_weight > other) - (left_weight < other)
 
 
 def _unix_timestamp(moment: Value) -> Value:

@@ -41,8 +41,8 @@ class NamedLocks:
 
     def release_all(self, session: int) -> int:
         """Releases all locks of a session; returns how many there were."""
-        mine = [name for name, (holder, _) in self._held.items() if holder == session]
-        count = sum(self._held.pop(name)[1] for name in mine)
+        own = [name for name, (holder, _) in self._held.items() if holder == session]
+        count = sum(self._held.pop(name)[1] for name in own)
         self._wake()
         return count
 

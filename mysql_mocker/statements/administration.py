@@ -80,8 +80,8 @@ async def maintain(session: Session, statement: Statement) -> Rows:
     for name in text.split(","):
         schema, _, table = name.strip().rpartition(".")
         stored = session.stored(table, schema)
-        there = session.catalogue.kind(stored) is not None
-        if there:
+        exists = session.catalogue.kind(stored) is not None
+        if exists:
             if verb == "optimize":
                 rows.append((stored, verb, "note", _RECREATED))
             rows.append((stored, verb, "status", "OK"))

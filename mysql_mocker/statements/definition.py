@@ -105,8 +105,8 @@ async def _create_table(session: Session, statement: Statement, tree: exp.Create
     else:
         await begin(session)
         _check_schema(session, stored)
-    there = session.catalogue.kind(stored)
-    if there is not None and (there == "temporary") == temporary:
+    kind = session.catalogue.kind(stored)
+    if kind is not None and (kind == "temporary") == temporary:
         if not tree.args.get("exists"):
             raise MySQLError(1050, "42S01", f"Table '{table.name}' already exists")
         session.warn("Note", 1050, f"Table '{table.name}' already exists")

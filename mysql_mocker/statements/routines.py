@@ -73,8 +73,8 @@ async def drop(session: Session, statement: Statement) -> Done:
     kind = words[1]
     schema, name = _head(statement, 4 if words[2] == "IF" else 2, session)
     await definition.begin(session)
-    there = find(session, kind, name, schema) is not None
-    if not there:
+    exists = find(session, kind, name, schema) is not None
+    if not exists:
         if words[2] != "IF":
             raise MySQLError(1305, "42000", f"{kind} {schema}.{name} does not exist")
         session.warn("Note", 1305, f"{kind} {schema}.{name} does not exist")
@@ -84,7 +84,7 @@ async def drop(session: Session, statement: Statement) -> Done:
             'DELETE FROM ".routines" WHERE kind = :kind AND schema = :schema AND name = :name',
             {"kind": kind, "schema": schema, "name": name},
         )
-    definition.end(session, read=there)
+    definition.end(session, read=exists)
     return Done()
 
 

@@ -121,10 +121,10 @@ class BinlogDump:
                 "transactions that have been committed on source but are not included in "
                 "GTID_EXECUTED."
             )
-        there = EMPTY
+        held = EMPTY
         for file in self._server.logs.files:
-            there |= file.own
-        missing = executed - there - self._has
+            held |= file.own
+        missing = executed - held - self._has
         if missing:
             raise _fatal(
                 "Cannot replicate because the source purged required binary logs. Replicate the "

@@ -21,47 +21,47 @@ def moment(timestamp: int) -> str:
 
 def text(transaction: Transaction) -> str:
     """Lines as ``mysqlbinlog`` of MySQL 9.7 prints them, and the time between both commits."""
-    said = transaction.said
-    times = said.timestamps or _NEVER
+    event = transaction.gtid_event
+    times = event.timestamps or _NEVER
     lag = "unknown" if times.lag is None else f"{times.lag} microseconds"
     return "\n".join(
         (
             f"# at {transaction.event.position}",
-            f"# {transaction.event.type_name} last_committed={said.last_committed}"
-            f" sequence_number={said.sequence_number}"
-            f" transaction_length={said.transaction_length or 0}",
+            f"# {transaction.event.type_name} last_committed={event.last_committed}"
+            f" sequence_number={event.sequence_number}"
+            f" transaction_length={event.transaction_length or 0}",
             f"# original_commit_timestamp={times.original} ({moment(times.original)})",
             f"# immediate_commit_timestamp={times.immediate} ({moment(times.immediate)})",
             f"# commit_lag={lag}",
             f"/*!80001 SET @@session.original_commit_timestamp={times.original}*//*!*/;",
             "/*!80014 SET @@session.original_server_version="
-            f"{said.original_server_version or 0}*//*!*/;",
+            f"{event.original_server_version or 0}*//*!*/;",
             "/*!80014 SET @@session.immediate_server_version="
-            f"{said.immediate_server_version or 0}*//*!*/;",
-            f"SET @@SESSION.GTID_NEXT= '{said.gtid or 'ANONYMOUS'}'/*!*/;",
+            f"{event.immediate_server_version or 0}*//*!*/;",
+            f"SET @@SESSION.GTID_NEXT= '{event.gtid or 'ANONYMOUS'}'/*!*/;",
         )
     )
 
 
 def json_line(transaction: Transaction) -> str:
     """One JSON object in one line; values that the log does not have are null."""
-    said, times = transaction.said, transaction.said.timestamps
+    event, times = transaction.gtid_event, transaction.gtid_event.timestamps
     return json.dumps(
         {
             "file": transaction.file,
             "position": transaction.event.position,
             "type": transaction.event.type_name,
-            "gtid": None if said.gtid is None else str(said.gtid),
+            "gtid": None if event.gtid is None else str(event.gtid),
             "server_id": transaction.event.header.server_id,
-            "last_committed": said.last_committed,
-            "sequence_number": said.sequence_number,
+            "last_committed": event.last_committed,
+            "sequence_number": event.sequence_number,
             "original_commit_timestamp": None if times is None else times.original,
             "original_commit_time": None if times is None else moment(times.original),
             "immediate_commit_timestamp": None if times is None else times.immediate,
             "immediate_commit_time": None if times is None else moment(times.immediate),
             "commit_lag_us": None if times is None else times.lag,
-            "transaction_length": said.transaction_length,
-            "original_server_version": said.original_server_version,
-            "immediate_server_version": said.immediate_server_version,
+            "transaction_length": event.transaction_length,
+            "original_server_version": event.original_server_version,
+            "immediate_server_version": event.immediate_server_version,
         }
     )

@@ -27,7 +27,7 @@ class Transaction:
 
     file: str
     event: Event
-    said: GtidEvent
+    gtid_event: GtidEvent
 
 
 @dataclass(slots=True)
@@ -51,9 +51,9 @@ class LogFile:
                 if not known(event):
                     self.unknown[event.type] += 1
                 elif event.type in GtidEvent.TYPES:
-                    said = decode(event)
-                    if isinstance(said, GtidEvent):
-                        yield Transaction(str(self.path), event, said)
+                    gtid_event = decode(event)
+                    if isinstance(gtid_event, GtidEvent):
+                        yield Transaction(str(self.path), event, gtid_event)
         except MalformedBinlogError as error:
             self.damage = str(error)
         except OSError as error:

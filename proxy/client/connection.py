@@ -338,10 +338,10 @@ class ClientConnection:
         return True
 
     def _too_long(self) -> str:
-        told = "Got a packet bigger than 'max_allowed_packet' bytes"
+        message = "Got a packet bigger than 'max_allowed_packet' bytes"
         if self._max_allowed_packet < self._own_limit:
-            return told  # as the server says it
-        return f"{told} (Tidegate's max-allowed-packet is {self._own_limit})"
+            return message  # as the server says it
+        return f"{message} (Tidegate's max-allowed-packet is {self._own_limit})"
 
     def _stream(self, data: bytes) -> None:
         """Pass on parts of a packet, up to its last byte."""

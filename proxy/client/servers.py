@@ -217,21 +217,21 @@ class Servers:
             raise ChannelClosedError("another server has become the primary")
         self._use_primary(connection, owner)
 
-    def give_back(self, told: int, kept: Collection[Server | None]) -> None:
+    def give_back(self, client_thread_id: int, kept: Collection[Server | None]) -> None:
         """Give others the connection to the primary, and the idle ones to replicas.
 
-        Nobody else is to have one with the id that the client was `told`: a KILL of it would end
+        Nobody else is to have one with the id that the client was told: a KILL of it would end
         somebody else's statement.
 
         Args:
-            told: that id.
+            client_thread_id: the id that the client was told.
             kept: replicas whose connections stay.
         """
         primary = self.primary
         self.primary = None
         if primary is None:
             return
-        if primary.thread_id == told:
+        if primary.thread_id == client_thread_id:
             self.drop(primary)
         else:
             self._give(primary)
@@ -285,7 +285,11 @@ class Servers:
     def idle(self) -> list[Server]:
         """Replicas that a statement could be sent to at once."""
         found = [self.replica(server) for server in self._replicas]
-        return [one.server for one in found if one is not None and not one.busy]
+        return [
+            connection.server
+            for connection in found
+            if connection is not None and not connection.busy
+        ]
 
     def replica(self, server: Server) -> ServerConnection | None:
         """The connection to this incarnation of a replica, fit for the session's schema."""

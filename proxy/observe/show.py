@@ -202,26 +202,26 @@ _LAG = (
 def _lags(session: Shown) -> _Rows:
     """The lag of each replica, by channel and source."""
     return [
-        (server.name, *_lag(one, server.replication.disordered))
+        (server.name, *_lag(source, server.replication.disordered))
         for server in session.topology.replicas
-        for one in server.replication.sources
+        for source in server.replication.sources
     ]
 
 
-def _lag(one: SourceLag, disordered: bool) -> tuple[str | None, ...]:
-    applied = one.applied
+def _lag(source: SourceLag, disordered: bool) -> tuple[str | None, ...]:
+    applied = source.applied
     stamped = None if applied is None else applied.stamped
     total = None if applied is None else applied.end_to_end
-    error = total or one.waits
+    error = total or source.waits
     upstream: int | None = None
     if stamped is not None and None not in (stamped.original_us, stamped.immediate_us):
         upstream = (stamped.immediate_us or 0) - (stamped.original_us or 0)
     return (
-        *(one.channel, one.source, _span(one.waits), _span(one.hop_waits)),
+        *(source.channel, source.source, _span(source.waits), _span(source.hop_waits)),
         *(None if stamped is None else stamped.gtid, _span(total), _ms(upstream)),
         _span(None if applied is None else applied.last_hop),
         _ms(None if applied is None else applied.apply_us),
-        *(_span(one.transport), None if error is None else _ms(error.error_us)),
+        *(_span(source.transport), None if error is None else _ms(error.error_us)),
         "original newer than immediate" if disordered else "in order",
     )
 

@@ -96,31 +96,31 @@ class PrimaryEpoch:
         self._sessions.leave_primary()  # their answers are of an earlier term
         about_to_have = await self._executed_gtids.of_replicas(topology, login)
         held = [
-            one._replace(gtids=one.gtids | about_to_have.get(one.replica, EMPTY))
-            for one in topology.held_by_replicas()
+            entry._replace(gtids=entry.gtids | about_to_have.get(entry.replica, EMPTY))
+            for entry in topology.held_by_replicas()
         ]
         scopes = self._sessions.scopes()
         asked = [(scope, scope.everything, scope.doubted) for scope in scopes]
         sharing = self._sharing
         entered = [] if sharing is None else sharing.required()
         must_have = [required for _, required, _ in asked] + [required for _, required in entered]
-        if any(one.gtids for one in held) or any(must_have):
+        if any(entry.gtids for entry in held) or any(must_have):
             identity = await self._executed_gtids.of_primary(connection)
             if topology.term != term:
                 return
             has = identity.executed | identity.owned
             self.judge(held, identity)
-            told = EMPTY
+            reported = EMPTY
             for scope, required, doubted in asked:
                 if scope.term != term:
                     lost = scope.verified(has, required, term, doubted)
                     if lost:
-                        told |= lost
+                        reported |= lost
                         self._ledger.lost(scope, lost)
             for contribution, required in entered:
-                lost = contribution.verified(has, required) - told
+                lost = contribution.verified(has, required) - reported
                 if lost:  # lost in a scope that only other workers have
-                    told |= lost
+                    reported |= lost
                     self._ledger.lost(contribution.state, lost)
         if sharing is not None:
             sharing.began(topology.primary)
@@ -129,7 +129,7 @@ class PrimaryEpoch:
 
     def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""
-        known = {one.replica: one.replica.errant for one in held}
+        known = {entry.replica: entry.replica.errant for entry in held}
         self._topology.compare(held, identity.executed | identity.owned)
         if self._kept_scopes is not None:
             self._kept_scopes.judged()

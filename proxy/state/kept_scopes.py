@@ -283,12 +283,14 @@ class KeptScopes:
     def _restore(self, file: ScopeFile) -> None:
         """Take over the scopes that a file has."""
         self._file = file
-        self._numbers.restore({(one.kept.kind, one.kept.key): one.number for one in file.scopes})
+        self._numbers.restore(
+            {(stored.kept.kind, stored.kept.key): stored.number for stored in file.scopes}
+        )
         now, wall_us = self._now(), utc_us()
         self._scopes.restore(
             [
-                one.kept._replace(used_at=now - max(0, wall_us - one.used_us) / 1e6)
-                for one in file.scopes
+                stored.kept._replace(used_at=now - max(0, wall_us - stored.used_us) / 1e6)
+                for stored in file.scopes
             ],
             self,
             now,
@@ -296,7 +298,7 @@ class KeptScopes:
         self._share_unlogged(file)
         self._diverged_gtids = dict(file.diverged_gtids)
         self._topology.remember_diverged(file.diverged_gtids)
-        unknown = sum(one.kept.unknown for one in file.scopes)
+        unknown = sum(stored.kept.unknown for stored in file.scopes)
         self._metrics.scopes_restored(len(file.scopes) - unknown, unknown)
         _log.info(
             "%d scopes are restored from %s as they were, %d as unknown%s",

@@ -172,9 +172,9 @@ class ScopeFile:
         boot_id = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
         self._read(boot_id, count)
         # From here on only the marks say which scopes may require more.
-        for one in self.scopes:
-            if one.kept.unknown:
-                self.marks.set(one.number)
+        for stored in self.scopes:
+            if stored.kept.unknown:
+                self.marks.set(stored.number)
         self.marks.clear_foreign()
         self._urgent.execute("UPDATE last_run SET boot_id = ?, ended_well = 0", (boot_id,))
 

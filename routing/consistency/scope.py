@@ -558,11 +558,11 @@ class Scopes:
             now: monotonic, s.
         """
         self._keeper = keeper
-        for one in sorted(kept, key=_used_at):
+        for stored in sorted(kept, key=_used_at):
             self._begun += 1
-            state = ScopeState.found(one, keeper, self._begun * _DOUBTS)
-            state.unlogged = self._is_unlogged((one.kind, one.key))
-            self._states[one.kind, one.key] = state
+            state = ScopeState.found(stored, keeper, self._begun * _DOUBTS)
+            state.unlogged = self._is_unlogged((stored.kind, stored.key))
+            self._states[stored.kind, stored.key] = state
             self._memory += state.grown()
         self.in_use = self.in_use or bool(self._states)
         self._make_room(now)

@@ -209,7 +209,9 @@ class Sharing:
 
     def required(self) -> list[tuple[Contribution, GtidSet]]:
         """All contributions, with what they require now."""
-        return [(one, one.state.own) for one in self._contributions.values()]
+        return [
+            (contribution, contribution.state.own) for contribution in self._contributions.values()
+        ]
 
     def began(self, primary: Server) -> None:
         """All contributions were compared with what this primary has."""

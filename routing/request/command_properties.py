@@ -57,7 +57,7 @@ def changes_logins(command: Command, outcome: CommandOutcome) -> bool:
     if statement is None:
         return outcome.may_write  # it was not looked at
     assignments = statement.assignments
-    if assignments and any(one.scope in ("global", "persist") for one in assignments):
+    if assignments and any(assignment.scope in ("global", "persist") for assignment in assignments):
         return True
     return statement.reason in OF_ACCOUNTS and _names(command, _LOGINS)
 
@@ -93,7 +93,7 @@ def keeps_modes(command: Command, outcome: CommandOutcome) -> bool:
     statement = command.statement
     if statement is None or command.code == Code.COM_STMT_PREPARE:
         return not outcome.may_write
-    if any(one.scope == "one-shot" for one in statement.assignments):
+    if any(assignment.scope == "one-shot" for assignment in statement.assignments):
         return not statement.multi
     if statement.may_write and statement.reason is not StatementReason.SETTING:
         return False
@@ -145,7 +145,9 @@ def stays(command: Command, outcome: CommandOutcome) -> bool:
     if statement is None:
         return outcome.may_write  # it was not looked at
     assignments = statement.assignments
-    return bool(assignments) and any(one.name == "resource_group" for one in assignments)
+    return bool(assignments) and any(
+        assignment.name == "resource_group" for assignment in assignments
+    )
 
 
 def is_suspicious(command: Command, outcome: CommandOutcome) -> bool:

@@ -84,7 +84,7 @@ def wrote_unlogged(command: Command, outcome: CommandOutcome, server: Server, lo
         or "sql_log_bin" in outcome.told
         or (
             bool(statement.assignments)
-            and any(one.name == "sql_log_bin" for one in statement.assignments)
+            and any(assignment.name == "sql_log_bin" for assignment in statement.assignments)
         )
     )
 
@@ -278,10 +278,10 @@ def _hides(outcome: CommandOutcome, statement: Statement | None, state: Session)
     Setting session_track_system_variables or session_track_state_change again makes a server forget
     what that tracker had still to report. After an error there may be nothing to report anyway.
     """
-    told = outcome.told
-    if told and not TRACKING.isdisjoint(told):
+    reported = outcome.told
+    if reported and not TRACKING.isdisjoint(reported):
         shown = () if statement is None else statement.assignments
-        hidden = TRACKING.intersection(told) - {one.name for one in shown}
+        hidden = TRACKING.intersection(reported) - {assignment.name for assignment in shown}
         # A change of sql_log_bin was not reported while other variables were tracked.
         outcome.unlogged = outcome.unlogged or _HIDING in hidden
         return bool(hidden)

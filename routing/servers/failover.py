@@ -86,7 +86,9 @@ class Election:
         if self.settled:
             # It may have been made read only before the other one was opened: so it is looked at
             # again.
-            claiming = [one for one in claiming if primary.seen_at >= self._claimed_at[one]]
+            claiming = [
+                server for server in claiming if primary.seen_at >= self._claimed_at[server]
+            ]
         topology.rivals = [primary, *claiming] if claiming else []
         return None
 

@@ -230,7 +230,7 @@ class Lag:
             if worker.applied is not None and worker.channel in channels
         ]
         # Workers that commit in order may tell of their ends in another one.
-        newest.sort(key=lambda one: (one[1].immediate_us or 0, one[1].ended_us or 0))
+        newest.sort(key=lambda entry: (entry[1].immediate_us or 0, entry[1].ended_us or 0))
         new: list[Transaction] = []
         for channel, stamped in newest:
             if (channel, stamped.gtid) in self._shown and not begins:
@@ -273,14 +273,14 @@ class Lag:
         if self.disordered:
             return None
         found: int | None = None
-        for one in self.sources:
-            if one.source != primary:
+        for source in self.sources:
+            if source.source != primary:
                 continue
-            span = one.waits
-            if (span is None or not span.us) and one.applied is not None:
-                ended_us = one.applied.stamped.ended_us
+            span = source.waits
+            if (span is None or not span.us) and source.applied is not None:
+                ended_us = source.applied.stamped.ended_us
                 recent = ended_us is not None and self._now_us - ended_us <= _RECENT_US
-                span = one.applied.end_to_end if recent else None
+                span = source.applied.end_to_end if recent else None
             if span is not None:
                 found = max(found or 0, span.least_us)
         return None if found is None else found / 1e6
@@ -321,7 +321,7 @@ class Lag:
         for tsid in missing.tsids:
             source = tsid.partition(":")[0]
             if not any(key[1] == source for key in self._kept):
-                direct = [one.channel for one in receivers if one.source == source]
+                direct = [receiver.channel for receiver in receivers if receiver.source == source]
                 self._of(direct[0] if direct else receivers[0].channel, source)
 
     def _source(
@@ -348,13 +348,18 @@ class Lag:
         ]
         if pending:
             missing.append(pending[0])
-        waits = _oldest([one.original_us for one in missing], look, own, clocks.get(source))
+        waits = _oldest(
+            [transaction.original_us for transaction in missing], look, own, clocks.get(source)
+        )
         hop_waits = _oldest(
-            [one.immediate_us for one in missing], look, own, clocks.get(receiver.source)
+            [transaction.immediate_us for transaction in missing],
+            look,
+            own,
+            clocks.get(receiver.source),
         )
         if not missing and not _has(receiver.received - executed, source):
-            told = receiver.running or (behind is not None and source == behind.primary)
-            waits = hop_waits = Span(0) if told else None
+            is_known = receiver.running or (behind is not None and source == behind.primary)
+            waits = hop_waits = Span(0) if is_known else None
         if behind is not None and _has(behind.missing, source):
             known = Span(behind.us)
             waits = known if waits is None else max(waits, known, key=lambda span: span.us)

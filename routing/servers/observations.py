@@ -173,8 +173,8 @@ class Observations:
         Of those that say the same, the newest: it serves later reads, too. None if the log has one
         that the read can rely on.
         """
-        told = self._told
-        if told is not None and told.asked_at >= moment and told.executed <= required:
+        reported = self._told
+        if reported is not None and reported.asked_at >= moment and reported.executed <= required:
             return None
         newest: _Entry | None = None
         for entry in self._entries:

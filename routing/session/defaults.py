@@ -159,9 +159,9 @@ def differences(own: Defaults, other: Defaults) -> Mapping[str, str]:
         return found
     if _LIMIT in found:  # setting it sets the other, too
         found[_LIMITED] = own.values[_LIMITED]
-    told: dict[str, str] = {}
+    assignments: dict[str, str] = {}
     if not found.keys().isdisjoint(SETS):
-        told.update(character_sets(*(own.values[name] for name in SETS)))
+        assignments.update(character_sets(*(own.values[name] for name in SETS)))
     if own.values[_ZONE] == "SYSTEM" and _SYSTEM_ZONE in found:
         found[_ZONE] = _zone_of(found[_SYSTEM_ZONE])
     found.pop(_SYSTEM_ZONE, None)
@@ -169,12 +169,12 @@ def differences(own: Defaults, other: Defaults) -> Mapping[str, str]:
         if name == SWITCH:
             flags = flags_between(theirs[name], value)
             if flags:
-                told[FLAGS] = flags
+                assignments[FLAGS] = flags
         elif name not in SETS:
             literal = _literal(name, value)
             if literal is not None:
-                told[name] = literal
-    return told
+                assignments[name] = literal
+    return assignments
 
 
 def _zone_of(system: str) -> str:

@@ -35,5 +35,8 @@ def _leaves_nothing(statement: Statement) -> bool:
         bool(statement.assignments)
         and not statement.multi
         and not statement.holds
-        and all(one.scope == "session" and one.name in _ASKED_FOR for one in statement.assignments)
+        and all(
+            assignment.scope == "session" and assignment.name in _ASKED_FOR
+            for assignment in statement.assignments
+        )
     )

@@ -121,7 +121,9 @@ class Classifier:
 
     def _look_further(self, sql: bytes, form: bytes, mode_flags: int) -> Statement:
         """The same for what was not asked for lately."""
-        texts, forms, named = (it[mode_flags] for it in (self._texts, self._forms, self._named))
+        texts, forms, named = (
+            table[mode_flags] for table in (self._texts, self._forms, self._named)
+        )
         statement = texts.young.get(sql) or texts.old(sql) or forms.old(form)
         if statement is not None:
             return statement
@@ -134,7 +136,7 @@ class Classifier:
         if _depends_on_literals(statement) or NUMBERED.fullmatch(sql) is None:
             return texts.add(sql, statement)
         if places is None:
-            places = tuple([at for it in NAME_DIGITS.finditer(sql) for at in it.span()])
+            places = tuple([at for match in NAME_DIGITS.finditer(sql) for at in match.span()])
         if not places:
             return forms.add(form, statement)
         self._places.add(form, places)

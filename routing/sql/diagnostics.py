@@ -116,9 +116,9 @@ def together(parts: list[int]) -> int:
     return left | (parts[-1] & (SHOWS_ROWS | AFFECTS_NONE))
 
 
-def either(one: int, other: int) -> int:
+def either(first: int, second: int) -> int:
     """What a text leaves that can be read in two ways."""
-    return one if one == other else UNKNOWN
+    return first if first == second else UNKNOWN
 
 
 def _query(words: list[bytes]) -> int:

@@ -141,12 +141,15 @@ def _equals(tokens: Tokens, index: int) -> int:
 
 def _without_contradicting_names(assignments: list[Assignment]) -> list[Assignment]:
     """The same, with no value for a NAMES that would mean something else in a SET of its own."""
-    names = [one.name for one in assignments]
+    names = [assignment.name for assignment in assignments]
     named = [index for index, name in enumerate(names) if name in _NAMING]
     if len(named) < 2 and not (named and _NAMED_BY in names[: named[0]]):
         return assignments
     return [
-        Assignment(one.scope, one.name, None) if one.name in _NAMING else one for one in assignments
+        Assignment(assignment.scope, assignment.name, None)
+        if assignment.name in _NAMING
+        else assignment
+        for assignment in assignments
     ]
 
 

@@ -316,7 +316,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         StatementReason.MULTIPLE if writes else StatementReason.SEVERAL,
         may_write=any(verdict.may_write for verdict in verdicts),
         holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
-        assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
+        assignments=tuple(assignment for verdict in verdicts for assignment in verdict.assignments),
         asks=reduce(or_, [verdict.asks for verdict in verdicts]),
         shows_tracking=not writes and any(verdict.shows_tracking for verdict in verdicts),
     )
@@ -364,7 +364,7 @@ def _made(
         holds=verdict.holds,
         multi=len(parts) > 1,
         touches_tracking=bool(assignments)
-        and any(one.name == "session_track_gtids" for one in assignments),
+        and any(assignment.name == "session_track_gtids" for assignment in assignments),
         kill_target=verdict.kill_target,
         user_variables=verdict.user_variables,
         asks=verdict.asks,
@@ -394,35 +394,41 @@ def _own(own: OwnStatement, normalised: bytes) -> Statement:
     return Statement(StatementClass.PROXY, StatementReason.PROXY, False, digest, own=own)
 
 
-def _worse(one: Statement, other: Statement) -> Statement:
+def _worse(first: Statement, second: Statement) -> Statement:
     """The less safe of two readings of a text; `other` gives the digest."""
-    if one.own is not None or other.own is not None:
-        return other if one.own == other.own else replace(_own(AMBIGUOUS, b""), digest=other.digest)
-    chosen = max((other, one), key=lambda statement: _SEVERITY[statement.kind])
-    assignments = other.assignments
-    if one.assignments != assignments:
-        assignments = one.assignments + assignments
-    holds = other.holds
-    if one.holds != holds:
-        holds = tuple(hold for hold in one.holds + holds if hold.act in (Act.ACQUIRE, Act.BLUR))
+    if first.own is not None or second.own is not None:
+        return (
+            second
+            if first.own == second.own
+            else replace(_own(AMBIGUOUS, b""), digest=second.digest)
+        )
+    chosen = max((second, first), key=lambda statement: _SEVERITY[statement.kind])
+    assignments = second.assignments
+    if first.assignments != assignments:
+        assignments = first.assignments + assignments
+    holds = second.holds
+    if first.holds != holds:
+        holds = tuple(hold for hold in first.holds + holds if hold.act in (Act.ACQUIRE, Act.BLUR))
     return Statement(
         kind=chosen.kind,
         reason=chosen.reason,
-        may_write=one.may_write or other.may_write,
-        digest=other.digest,
+        may_write=first.may_write or second.may_write,
+        digest=second.digest,
         assignments=assignments,
         holds=holds,
-        multi=one.multi or other.multi,
-        touches_tracking=one.touches_tracking or other.touches_tracking,
-        kill_target=one.kill_target if one.kill_target == other.kill_target else None,
-        user_variables=one.user_variables + other.user_variables,
-        asks=one.asks | other.asks,
-        identifiers=one.identifiers | other.identifiers,
-        changes_views=one.changes_views or other.changes_views,
-        is_current=one.is_current and other.is_current,
-        leaves=diagnostics.either(one.leaves, other.leaves),
+        multi=first.multi or second.multi,
+        touches_tracking=first.touches_tracking or second.touches_tracking,
+        kill_target=first.kill_target if first.kill_target == second.kill_target else None,
+        user_variables=first.user_variables + second.user_variables,
+        asks=first.asks | second.asks,
+        identifiers=first.identifiers | second.identifiers,
+        changes_views=first.changes_views or second.changes_views,
+        is_current=first.is_current and second.is_current,
+        leaves=diagnostics.either(first.leaves, second.leaves),
         shows_tracking=chosen.shows_tracking,
-        text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
+        text_prepared=first.text_prepared
+        if first.text_prepared == second.text_prepared
+        else SEVERAL,
     )
 
 

@@ -180,7 +180,7 @@ def advice(name: str, known: Sequence[str], prefix: str = "") -> str:
     near = get_close_matches(name, known, 1, _NEAR) if len(name) <= LONGEST else []
     if near:
         return f"did you mean {prefix}{near[0]}?"
-    return "known are " + ", ".join(prefix + one for one in known)
+    return "known are " + ", ".join(prefix + name for name in known)
 
 
 def _set(tokens: Tokens, mode_flags: int) -> SetOwn | WrongOwn | None:

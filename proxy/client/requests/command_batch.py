@@ -162,8 +162,9 @@ def prepare_before(
         return ()
     variables = state.variables
     if not any(
-        one.name in READING and (one.value is None or variables.get(one.name) != one.value)
-        for one in statement.assignments
+        assignment.name in READING
+        and (assignment.value is None or variables.get(assignment.name) != assignment.value)
+        for assignment in statement.assignments
     ):
         return ()
     mirror.schema = schema = state.schema
@@ -178,8 +179,10 @@ def sets_unnamed_roles(command: Command) -> bool:
     """Whether it is a SET ROLE after which only the server knows which roles are active."""
     statement = command.statement
     return statement is not None and any(
-        one.name == "role" and one.value is not None and depends_on_server(one.value)
-        for one in statement.assignments
+        assignment.name == "role"
+        and assignment.value is not None
+        and depends_on_server(assignment.value)
+        for assignment in statement.assignments
     )
 
 

@@ -74,10 +74,12 @@ def take(gtids: GtidSet, state: Session, scope: ScopeState, primary: Server, now
     Another proxy's primary may have acknowledged it. Where this proxy's primary is not known to
     have it, the next read asks, so that nobody waits for what is lost.
     """
-    for one in {id(one): one for one in (state.own_scope, scope)}.values():
-        one.wrote(gtids, primary.applied, now)
+    for scope_state in {
+        id(scope_state): scope_state for scope_state in (state.own_scope, scope)
+    }.values():
+        scope_state.wrote(gtids, primary.applied, now)
         if not gtids <= primary.applied:
-            one.doubt()
+            scope_state.doubt()
 
 
 def _keys(config: Config) -> TokenKeys:

@@ -202,9 +202,9 @@ def _is_carried(statement: Statement, state: Session) -> bool:
     if statement.reason not in (StatementReason.SETTING, StatementReason.TRANSACTION):
         return False
     return all(
-        one.scope == "session"
-        and one.name in _SETTABLE
-        and one.value is not None
-        and (one.name == "autocommit" or one.name in state.variables)
-        for one in statement.assignments
+        assignment.scope == "session"
+        and assignment.name in _SETTABLE
+        and assignment.value is not None
+        and (assignment.name == "autocommit" or assignment.name in state.variables)
+        for assignment in statement.assignments
     )

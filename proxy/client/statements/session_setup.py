@@ -50,9 +50,9 @@ def prepare(mirror: Mirror, state: Session, settings: bytes, query_attributes: b
             for name, literal in base.items()
             if name == FLAGS or name not in state.variables
         }
-        told = [*assignments(own), *assignments(state.variables)]
-        mirror.untouched = mirror.untouched and not told
-        batch += _prepared_by(told, query_attributes)
+        statements = [*assignments(own), *assignments(state.variables)]
+        mirror.untouched = mirror.untouched and not statements
+        batch += _prepared_by(statements, query_attributes)
     return batch
 
 
