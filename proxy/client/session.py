@@ -151,9 +151,8 @@ class ClientSession:
         self._events = events = ReadEvents(context)
         self._own_answers = own_answers = OwnAnswers(context)
         self._own = OwnStatements(context, command_effects, own_answers, connection_id)
-        self._taker = taker = FastAnswers(context)
-        if lease is None:
-            client.fast = FastRequests(context, missing_trackers, taker)
+        self._taker = taker = FastAnswers(context, lease)
+        client.fast = FastRequests(context, missing_trackers, taker, lease)
         self._dispatch = dispatch = Dispatch(context, missing_trackers, lease, own_answers, taker)
         self._answers = answers = ServerAnswers(
             context, events, command_effects, missing_trackers, lease, dispatch

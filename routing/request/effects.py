@@ -4,6 +4,8 @@ from typing import Final
 
 from protocol.constants import TEXT_ONE
 from protocol.errors import ServerErrorCode
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.rules import Rules
 from routing.request import variables
 from routing.request.command import Command
 from routing.request.command_properties import SHOWING, explains, is_suspicious, only_writes
@@ -87,6 +89,34 @@ def wrote_unlogged(command: Command, outcome: CommandOutcome, server: Server, lo
             and any(assignment.name == "sql_log_bin" for assignment in statement.assignments)
         )
     )
+
+
+def named(
+    gtids: GtidSet,
+    outcome: CommandOutcome,
+    state: Session,
+    server: Server,
+    rules: Rules,
+    now: float,
+    own: GtidSet | None = None,
+) -> None:
+    """A server acknowledged writes of the session's by these GTIDs, which it is known to have.
+
+    Args:
+        gtids: these.
+        outcome: what became of the command that wrote them.
+        state: routing's view of the session.
+        server: whose answer it was.
+        rules: of the command.
+        now: monotonic, s.
+        own: what the session's own scope has with these; only where no wider scope is in use. The
+            next number of a sequence is united faster than a set.
+    """
+    outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
+    if own is None:
+        state.wrote(gtids, server, now, rules)
+    else:
+        state.own_scope.wrote_next(own, now)
 
 
 def shown(

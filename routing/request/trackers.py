@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from protocol.gtid import EMPTY
 from protocol.session_track import (
     Schema,
     StateChange,
@@ -13,7 +12,7 @@ from protocol.session_track import (
     decode_gtids,
     entries,
 )
-from routing.request import variables
+from routing.request import effects, variables
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Role, Server
@@ -115,9 +114,9 @@ class TrackerReader:
             if not outcome.may_write:
                 return
             # The server does not tell which of them are its own: none is left out.
+            state.wrote(gtids, server, now, command.rules)
         else:
-            outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
-        state.wrote(gtids, server, now, command.rules)
+            effects.named(gtids, outcome, state, server, command.rules, now)
         self._tracked += 1
 
     def _take_change(

@@ -105,6 +105,30 @@ async def test_sessions_beside_each_other(scope: Scope) -> None:
     assert (await both(scenario, scope=scope)).went_fast > 20
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_sessions_that_rest(seed: int) -> None:
+    """They give their connections back between statements, and borrow others."""
+
+    async def scenario(lane: Lane) -> None:
+        chance = random.Random(seed)
+        clients = [await lane.client(), await lane.client()]
+        for _ in range(60):
+            client = chance.choice(clients)
+            await lane.does(client, chance.choice(PLAIN if chance.random() < 0.9 else SETTINGS))
+            session = lane.sessions[client]
+            if chance.random() < 0.2:
+                for _ in range(2):
+                    session.rest()
+                await eventually(lambda session=session: not session._lease.asking)
+
+    played = await both(
+        scenario, connection_sharing="on", connection_sharing_delay=3600.0, kept_connections=2
+    )
+    assert played.went_fast > 15
+    assert played.on.count("tidegate_connections_given_back_total") > 0
+
+
+SETTINGS: Final = ("SET time_zone = '+01:00'", "SET time_zone = DEFAULT", "SELECT 1 + 1")
 NEW: Final = (
     "UPDATE t SET n = {} WHERE id = {}",
     "INSERT INTO t (n, id) VALUES ('{}', {})",

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.errors import ProtocolError
-from protocol.gtid import EMPTY
+from protocol.gtid import EMPTY, GtidSet
 from protocol.session_track import TEXT_ENCODING, decode_gtids
 from proxy.client.statements.wait import is_reached
 from proxy.server.connection import Taker
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Outcome, Proof
 from routing.consistency.scope import COMPACT_ABOVE
+from routing.request import effects
 from routing.request.stage import FORWARDED
 
 if TYPE_CHECKING:
     from proxy.client.session_context import SessionContext
+    from proxy.client.sharing.connection_lease import ConnectionLease
     from proxy.observe.histogram import Histogram
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
@@ -41,8 +43,11 @@ behind the encoding and a length of one byte."""
 class FastAnswers(Taker):
     """Those of one session."""
 
-    def __init__(self, session: SessionContext) -> None:
+    def __init__(self, session: SessionContext, lease: ConnectionLease | None) -> None:
+        """With a `lease` the session gives its connections back."""
         shared = session.shared
+        self._lease = lease
+        self._slots = shared.slots
         self._metrics = shared.metrics
         self._now = shared.now
         self._current = session.current
@@ -105,6 +110,11 @@ class FastAnswers(Taker):
         outcome.warnings = stream.warnings
         current.on_ended()
         servers.deactivate()
+        lease = self._lease
+        if lease is not None:
+            lease.ended(command, outcome, connection)
+            if self._slots.waiting:
+                lease.let_others(rests=True)
         self._account.enter(command, outcome, connection.server, _OK, 0, stream.rows)
         self._client.answer(shown)
         return True
@@ -132,27 +142,26 @@ class FastAnswers(Taker):
         server, scope, now = primary.server, state.own_scope, self._now()
         if not server.gtids:
             return False  # what it wrote may have no name
-        one = own = EMPTY
+        gtids = EMPTY
+        own: GtidSet | None = None
         if (
             len(block) > _TEXT
             and block[2] == TEXT_ENCODING
             and block[3] == len(block) - _TEXT
             and not state.scopes.in_use
         ):
-            one, own = scope.own.followed_by(block[_TEXT:], COMPACT_ABOVE)
-        if one is EMPTY:
+            gtids, own = scope.own.followed_by(block[_TEXT:], COMPACT_ABOVE)
+        if gtids is EMPTY:
+            own = None
             try:
-                gtids = decode_gtids(block[_ENTITY:], None)
+                decoded = decode_gtids(block[_ENTITY:], None)
             except ProtocolError:
                 return False  # the owner will say so
-            if isinstance(gtids, int) or not gtids:
+            if isinstance(decoded, int) or not decoded:
                 return False
-            one = gtids
-            state.wrote(one, server, now, command.rules)
-        else:
-            scope.wrote_next(own, now)
-        server.proved(one, primary.epoch)
-        outcome.own = one
+            gtids = decoded
+        server.proved(gtids, primary.epoch)
+        effects.named(gtids, outcome, state, server, command.rules, now, own)
         self._metrics.tracked += 1
         state.transaction.status = stream.status
         if not state.user_variables.forgotten and statement.may_run_programs:

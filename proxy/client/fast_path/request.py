@@ -33,6 +33,7 @@ from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
 if TYPE_CHECKING:
     from proxy.client.effects.missing_trackers import MissingTrackers
     from proxy.client.session_context import SessionContext
+    from proxy.client.sharing.connection_lease import ConnectionLease
     from proxy.server.connection import ServerConnection, Taker
     from routing.consistency.decision import Decision
     from routing.servers.topology import Server
@@ -51,8 +52,9 @@ class FastRequests(FastPath):
         session: SessionContext,
         missing_trackers: MissingTrackers,
         taker: Taker,
+        lease: ConnectionLease | None,
     ) -> None:
-        """`taker` takes the answers."""
+        """`taker` takes the answers; with a `lease` the session gives its connections back."""
         shared = session.shared
         self._topology = shared.topology
         self._classifier = shared.classifier
@@ -69,6 +71,7 @@ class FastRequests(FastPath):
         self._views = session.views
         self._missing_trackers = missing_trackers
         self._taker = taker
+        self._lease = lease
         self._query_attributes = session.query_attributes
         self._writes = on_primary(shared.topology, Reason.WRITE)
         # What was found when the session was found plain.
@@ -92,8 +95,12 @@ class FastRequests(FastPath):
 
     def _become_plain(self) -> bool:
         """See whether the session is plain; it stays so while plain statements come."""
-        state, settings = self._state, self._settings
-        state.plain = is_plain(state) and not (settings.undone or settings.untracked)
+        state, settings, lease = self._state, self._settings, self._lease
+        state.plain = (
+            is_plain(state)
+            and not (settings.undone or settings.untracked)
+            and (lease is None or lease.has_connection)
+        )
         if state.plain:
             self._replica = None
             self._account = self._views.present()

@@ -124,6 +124,7 @@ class ConnectionLease:
 
     def _take_leave(self, primary: ServerConnection) -> None:
         self.asking = True
+        self._state.plain = False  # what comes now is held
         primary.send(ask_state(primary.query_attributes))
 
     def holds(self, follow: Callable[[], None]) -> bool:
@@ -184,6 +185,11 @@ class ConnectionLease:
     def is_away(self) -> bool:
         """Whether the session has no connection to the primary for now."""
         return self._carrying.carried is not None
+
+    @property
+    def has_connection(self) -> bool:
+        """Whether the session has its connection to the primary, and is not about to lose it."""
+        return self._carrying.carried is None and not self.asking
 
     @property
     def is_under_way(self) -> bool:
