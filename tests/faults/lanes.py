@@ -40,7 +40,7 @@ class Lane:
     """What came of a scenario, on one way or the other.
 
     Attributes:
-        on: the proxy.
+        proxy: the proxy.
         fast: the fast path is open.
         seen: packets of answers, as the clients got them.
         went_fast: statements that took it.
@@ -48,7 +48,7 @@ class Lane:
         sessions: of the clients.
     """
 
-    on: Stage
+    proxy: Stage
     fast: bool
     log: RecordStream
     seen: list[Any] = field(default_factory=list)
@@ -58,9 +58,9 @@ class Lane:
 
     async def client(self, capabilities: Capability = MODERN, **options: Any) -> Client:
         """A client whose session takes the fast path, or does not."""
-        before = set(self.on.proxy.sessions)
-        client = await self.on.session(capabilities=capabilities, **options)
-        (session,) = set(self.on.proxy.sessions) - before
+        before = set(self.proxy.shared.sessions)
+        client = await self.proxy.session(capabilities=capabilities, **options)
+        (session,) = set(self.proxy.shared.sessions) - before
         self.sessions[client] = session
         if not self.fast:
             session.client.fast = None
@@ -95,7 +95,7 @@ class Lane:
 
     def plain(self, data: bytes) -> bytes:
         """Without what differs from cluster to cluster."""
-        for number, server in enumerate(self.on.cluster.servers):
+        for number, server in enumerate(self.proxy.cluster.servers):
             data = data.replace(server.gtids.server_uuid.encode(), b"<uuid %d>" % number)
             data = data.replace(server.address.encode(), b"<server %d>" % number)
         return data
@@ -114,16 +114,16 @@ class Lane:
                 found["proof_set"] = None
                 found["scope_key"] = found["scope_key"].partition("/")[2]
                 records.append({name: found[name] for name in found if name not in _VARIABLE})
-        snapshot = self.on.proxy.metrics.snapshot()["values"]
+        snapshot = self.proxy.shared.metrics.snapshot()["values"]
         counts = {
             name: sorted((self._text(" ".join(labels)), value) for labels, value in snapshot[name])
             for name in _COUNTED
         }
-        waits = self.on.proxy.metrics.snapshot()["histograms"][_WAITS]
+        waits = self.proxy.shared.metrics.snapshot()["histograms"][_WAITS]
         counts["waits"] = sorted(
             (self._text(" ".join(labels)), sum(buckets)) for labels, buckets, _ in waits
         )
-        ran = [[self._text(text) for text in asked(one)] for one in self.on.cluster.servers]
+        ran = [[self._text(text) for text in asked(one)] for one in self.proxy.cluster.servers]
         return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
 
 
@@ -133,8 +133,8 @@ async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
     # What the monitor sees, and when, would tell which reads wait; of two replicas times would tell
     # which is asked. On a busy machine a WAIT may take its time.
     options = {"monitor_interval": 3600.0, "wait_budget": 1.0, **options}
-    async with stage(log=log, **options) as on:
-        direct = await on.direct()
+    async with stage(log=log, **options) as proxy:
+        direct = await proxy.direct()
         for sql in (
             "CREATE TABLE t (id INT PRIMARY KEY, n INT, s TEXT)",
             "INSERT INTO t VALUES (1, 10, 'one'), (2, 20, NULL), (3, 30, '')",
@@ -143,8 +143,8 @@ async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
         ):
             assert (await direct.query(sql)).ok
         assert (await direct.query(WIDE)).ok
-        await on.caught_up()
-        yield Lane(on, fast, log)
+        await proxy.caught_up()
+        yield Lane(proxy, fast, log)
 
 
 def _without_times(packet: bytes) -> bytes:

@@ -39,13 +39,13 @@ class Stage:
     """A running proxy.
 
     Attributes:
-        proxy: what its sessions share.
+        shared: what its sessions share.
         port: where clients connect.
         cluster: the servers, where the mocker is them.
     """
 
-    def __init__(self, proxy: Shared, port: int, cluster: Cluster | None) -> None:
-        self.proxy = proxy
+    def __init__(self, shared: Shared, port: int, cluster: Cluster | None) -> None:
+        self.shared = shared
         self.port = port
         self._cluster = cluster
         self._clients: list[Client] = []
@@ -83,7 +83,7 @@ class Stage:
 
     def count(self, family: str, *labels: str) -> float:
         """Sum the series of a family of metrics that have all these label values."""
-        series = self.proxy.metrics.snapshot()["values"][family]
+        series = self.shared.metrics.snapshot()["values"][family]
         return sum(value for found, value in series if set(labels) <= set(found))
 
     def statements(self, *labels: str) -> float:
@@ -99,14 +99,14 @@ class Stage:
         """Every client leaves; nothing of them may stay."""
         for client in self._clients:
             client.abort()
-        await eventually(lambda: not self.proxy.sessions)
-        self.proxy.pool.close()
+        await eventually(lambda: not self.shared.sessions)
+        self.shared.pool.close()
         if self._cluster is not None:
             for server in self._cluster.servers:
                 await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
-        slots, servers = self.proxy.slots, self.proxy.topology.servers
+        slots, servers = self.shared.slots, self.shared.topology.servers
         await eventually(lambda: not any(slots.taken(server) for server in servers))
-        assert not any(self.proxy.slots.giving.values())
+        assert not any(self.shared.slots.giving.values())
         for family in (
             "tidegate_server_connections_awaited",
             "tidegate_clients_connected",

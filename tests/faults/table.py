@@ -42,16 +42,16 @@ LEVELS = [
 @asynccontextmanager
 async def table(**options: Any) -> AsyncIterator[Stage]:
     """A table `t` that all servers have, empty; nothing is applied any more."""
-    async with stage(**{"wait_budget": 0.03, **options}) as on:
-        direct = await on.direct()
+    async with stage(**{"wait_budget": 0.03, **options}) as proxy:
+        direct = await proxy.direct()
         assert (await direct.query("CREATE TABLE t (id INT)")).ok
-        await on.caught_up()
-        apply(on, False)
-        yield on
+        await proxy.caught_up()
+        apply(proxy, False)
+        yield proxy
 
 
-def apply(on: Stage, applying: bool) -> None:
-    for replica in on.cluster.replicas:
+def apply(proxy: Stage, applying: bool) -> None:
+    for replica in proxy.cluster.replicas:
         replica.applying = applying
 
 
@@ -76,8 +76,8 @@ async def refused(client: Client, sql: str, message: str = "", code: int = 1231)
     assert message in error.message
 
 
-def probes(on: Stage) -> int:
-    return asked(on.cluster.primary).count(PROBE_SQL.decode())
+def probes(proxy: Stage) -> int:
+    return asked(proxy.cluster.primary).count(PROBE_SQL.decode())
 
 
 async def said(client: Client, sql: str) -> list[bytes]:

@@ -28,137 +28,137 @@ def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
     return any_stage(**{"replicas": 0, "connection_sharing": "on", **options})
 
 
-def rest(on: Stage) -> None:
+def rest(proxy: Stage) -> None:
     """Look at all sessions as often as it takes for them to rest."""
     for _ in range(2):
-        for session in list(on.proxy.sessions):
+        for session in list(proxy.shared.sessions):
             session.rest()
 
 
-async def away(on: Stage, *clients: Client, sql: str = "SELECT 1") -> None:
+async def away(proxy: Stage, *clients: Client, sql: str = "SELECT 1") -> None:
     """Let sessions rest until all of them have no connection to the primary."""
     for client in clients:
         assert (await client.query(sql)).packets[-1][0] != 0xFF
-    rest(on)
-    await eventually(lambda: on.count(RESTING) == len(on.proxy.sessions))
+    rest(proxy)
+    await eventually(lambda: proxy.count(RESTING) == len(proxy.shared.sessions))
 
 
 async def test_a_command_that_comes_while_the_session_takes_leave_is_served() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1 UNION SELECT 2 UNION SELECT 3")
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
-        rest(on)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
+        rest(proxy)
         client.send(query("SELECT FOUND_ROWS(), ROW_COUNT()"))
         await asyncio.sleep(0.05)
         gate.open()
         assert (await client.answer()).rows == [[b"3", b"-1"]]
-        assert on.count(RESTING) == on.count(BORROWED) == 0
+        assert proxy.count(RESTING) == proxy.count(BORROWED) == 0
 
 
 async def test_so_is_a_long_one() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1 UNION SELECT 2")
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
-        rest(on)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
+        rest(proxy)
         long = "SELECT FOUND_ROWS(), LENGTH('" + "x" * (2 * STREAM_ABOVE) + "')"
         client.send(query(long))
         await asyncio.sleep(0.05)
         gate.open()
         assert (await client.answer()).rows == [[b"2", b"%d" % (2 * STREAM_ABOVE)]]
-        assert on.count(RESTING) == 0
+        assert proxy.count(RESTING) == 0
 
 
 async def test_a_long_command_borrows_a_connection() -> None:
-    async with stage() as on:
-        client = await on.session()
-        await away(on, client)
+    async with stage() as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
         long = "SELECT LENGTH('" + "x" * (3 * STREAM_ABOVE) + "')"
         assert (await client.query(long)).value == b"%d" % (3 * STREAM_ABOVE)
         assert (await client.query("SELECT 5")).value == b"5"
-        assert on.count(BORROWED) == 1
+        assert proxy.count(BORROWED) == 1
 
 
 async def test_a_server_that_ends_the_session_meanwhile_ends_it() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        on.cluster.primary.faults.drop_connection_after(0, matching=SAVE_STATE_SQL[:30])
-        rest(on)
+        proxy.cluster.primary.faults.drop_connection_after(0, matching=SAVE_STATE_SQL[:30])
+        rest(proxy)
         assert await client.rest() == b""
-        assert on.count(RESTING) == 0
+        assert proxy.count(RESTING) == 0
 
 
 @pytest.mark.parametrize("commands", [0, 1])
 async def test_a_client_that_leaves_meanwhile_leaves_nothing(commands: int) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
-        rest(on)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
+        rest(proxy)
         if commands:
             client.send(query("SELECT 1"))
             await asyncio.sleep(0.05)
         client.abort()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
         gate.open()
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 async def test_a_server_that_does_not_say_what_the_session_has_keeps_it() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         assert (await client.query("SELECT 1")).value == b"1"
-        on.cluster.primary.faults.raw_reply(err(1205), matching=SAVE_STATE_SQL[:30])
-        rest(on)
+        proxy.cluster.primary.faults.raw_reply(err(1205), matching=SAVE_STATE_SQL[:30])
+        rest(proxy)
         assert (await client.query("SELECT 2")).value == b"2"
-        rest(on)
-        assert on.count(RESTING) == 0
-        assert on.count(KEPT, "unknown") == 1
+        rest(proxy)
+        assert proxy.count(RESTING) == 0
+        assert proxy.count(KEPT, "unknown") == 1
 
 
 async def test_who_is_refused_is_told_so_and_nothing_ran() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await away(on, client)
-        on.cluster.primary.accounts["app"] = "another"
+        await away(proxy, client)
+        proxy.cluster.primary.accounts["app"] = "another"
         error = (await client.query(INSERT)).error
         assert (error.code, error.sqlstate) == (1045, "28000")
         assert await client.rest() == b""
-        assert INSERT not in asked(on.cluster.primary)
-        assert on.count(RESTING) == 0
+        assert INSERT not in asked(proxy.cluster.primary)
+        assert proxy.count(RESTING) == 0
 
 
 async def test_where_nobody_answers_nothing_ran() -> None:
-    async with stage(connect_timeout=0.5) as on:
-        client = await on.session()
+    async with stage(connect_timeout=0.5) as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await away(on, client)
-        await on.cluster.primary.stop()
+        await away(proxy, client)
+        await proxy.cluster.primary.stop()
         error = (await client.query(INSERT)).error
         assert (error.code, error.sqlstate) == (2013, "HY000")
         assert await client.rest() == b""
 
 
 async def test_a_write_that_broke_behind_a_login_is_not_sent_again() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await away(on, client)
-        on.cluster.primary.faults.drop_connection_after(0, matching=INSERT.encode())
+        await away(proxy, client)
+        proxy.cluster.primary.faults.drop_connection_after(0, matching=INSERT.encode())
         client.send(query(INSERT))
         assert (await client.last_error()).code == 2013
-        assert asked(on.cluster.primary).count(INSERT) == 1
-        assert on.statements("primary", "lost") == 1
+        assert asked(proxy.cluster.primary).count(INSERT) == 1
+        assert proxy.statements("primary", "lost") == 1
 
 
 async def test_who_is_away_when_another_server_becomes_the_primary_is_told_at_once() -> None:
-    async with stage(replicas=1) as on:
-        client = await on.session()
-        await away(on, client)
-        promote(on.proxy, on.proxy.topology.replicas[0])
+    async with stage(replicas=1) as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        promote(proxy.shared, proxy.shared.topology.replicas[0])
         error = await client.read_error()
         assert error.code == 1053
         assert "another server has become the primary" in error.message
@@ -166,16 +166,16 @@ async def test_who_is_away_when_another_server_becomes_the_primary_is_told_at_on
 
 
 async def test_a_promotion_while_a_connection_is_borrowed_runs_nothing() -> None:
-    async with stage(replicas=1) as on:
-        client = await on.session()
+    async with stage(replicas=1) as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await on.caught_up()
-        await away(on, client)
-        primary, replica = on.cluster.primary, on.cluster.replicas[0]
+        await proxy.caught_up()
+        await away(proxy, client)
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         gate = primary.faults.hold_reply(matching=b"SET SESSION session_track_schema")
         client.send(query(INSERT))
         await asyncio.sleep(0.05)
-        promote(on.proxy, on.proxy.topology.replicas[0])
+        promote(proxy.shared, proxy.shared.topology.replicas[0])
         gate.open()
         assert (await client.read_error()).code in (1053, 2013)
         assert await client.rest() == b""
@@ -183,25 +183,25 @@ async def test_a_promotion_while_a_connection_is_borrowed_runs_nothing() -> None
 
 
 async def test_a_client_that_leaves_while_it_borrows_leaves_nothing() -> None:
-    async with stage() as on:
-        client = await on.session()
-        await away(on, client)
-        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+    async with stage() as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         client.send(query("SELECT 1"))
         await asyncio.sleep(0.05)
         client.abort()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
         gate.open()
-        assert on.count(RESTING) == 0
+        assert proxy.count(RESTING) == 0
 
 
 async def test_what_was_written_on_a_borrowed_connection_is_waited_for() -> None:
-    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as on:
-        client = await on.session()
+    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await on.caught_up()
-        await away(on, client)
-        gate = on.cluster.replicas[0].faults.hold_apply("INSERT")
+        await proxy.caught_up()
+        await away(proxy, client)
+        gate = proxy.cluster.replicas[0].faults.hold_apply("INSERT")
         assert (await client.query(INSERT)).ok
         client.send(query("SELECT COUNT(*) FROM t"))
         await asyncio.sleep(0.05)
@@ -210,13 +210,13 @@ async def test_what_was_written_on_a_borrowed_connection_is_waited_for() -> None
 
 
 async def test_what_was_written_before_is_waited_for_while_there_is_no_connection() -> None:
-    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as on:
-        client = await on.session()
+    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await on.caught_up()
-        gate = on.cluster.replicas[0].faults.hold_apply("INSERT")
+        await proxy.caught_up()
+        gate = proxy.cluster.replicas[0].faults.hold_apply("INSERT")
         assert (await client.query(INSERT)).ok
-        await away(on, client, sql="COMMIT")
+        await away(proxy, client, sql="COMMIT")
         client.send(query("SELECT COUNT(*) FROM t"))
         await asyncio.sleep(0.05)
         gate.open()
@@ -224,22 +224,22 @@ async def test_what_was_written_before_is_waited_for_while_there_is_no_connectio
 
 
 async def test_a_read_that_asks_the_primary_borrows_a_connection_for_that() -> None:
-    async with stage(replicas=1, consistency=Level.STRONG) as on:
-        client = await on.session()
+    async with stage(replicas=1, consistency=Level.STRONG) as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await on.caught_up()
-        await away(on, client)
-        before = on.statements("replica")
+        await proxy.caught_up()
+        await away(proxy, client)
+        before = proxy.statements("replica")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("replica") == before + 1
-        assert on.count(BORROWED) == 1
+        assert proxy.statements("replica") == before + 1
+        assert proxy.count(BORROWED) == 1
 
 
 async def test_two_that_kill_each_other_do_not_wait_for_each_other() -> None:
-    async with stage() as on:
-        first, second = await on.session(), await on.session()
-        await away(on, first, second)
-        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+    async with stage() as proxy:
+        first, second = await proxy.session(), await proxy.session()
+        await away(proxy, first, second)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         for killer, victim in ((first, second), (second, first)):
             assert victim.greeting is not None
             killer.send(query(f"KILL {victim.greeting.thread_id}"))
@@ -250,27 +250,27 @@ async def test_two_that_kill_each_other_do_not_wait_for_each_other() -> None:
         assert done
         for other in others:
             other.cancel()
-        assert on.count(RESTING) == 0
+        assert proxy.count(RESTING) == 0
 
 
 async def test_another_user_may_log_in_while_there_is_no_connection() -> None:
-    async with stage() as on:
-        client = await on.session()
-        await away(on, client)
+    async with stage() as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
         client.send(change_user("other"))
         assert (await finish_change(client, "word"))[0] == 0x00
-        assert on.count(RESTING) == 0
+        assert proxy.count(RESTING) == 0
         assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
-        await away(on, client)
+        await away(proxy, client)
         assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
 
 
 async def test_what_is_borrowed_for_the_user_before_is_not_the_next_ones() -> None:
-    async with stage() as on:
-        client, killer = await on.session(), await on.session()
-        await away(on, client, killer)
+    async with stage() as proxy:
+        client, killer = await proxy.session(), await proxy.session()
+        await away(proxy, client, killer)
         client.send(change_user("other"))
-        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         assert client.greeting is not None
         killer.send(query(f"KILL QUERY {client.greeting.thread_id}"))
         await asyncio.sleep(0.05)
@@ -278,7 +278,7 @@ async def test_what_is_borrowed_for_the_user_before_is_not_the_next_ones() -> No
         gate.open()
         await killer.answer(SIMPLE)
         assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
-        assert on.count(RESTING) == 0
+        assert proxy.count(RESTING) == 0
 
 
 LAST = {
@@ -293,13 +293,13 @@ async def test_a_replicas_connection_stays_if_only_that_can_tell_of_the_last_sta
     what: str,
 ) -> None:
     sql, question, told, stays = LAST[what]
-    async with stage(replicas=1) as on:
-        client = await on.session()
+    async with stage(replicas=1) as proxy:
+        client = await proxy.session()
         assert (await client.query(sql)).rows
-        assert on.statements("replica") == 1
-        rest(on)
-        await eventually(lambda: on.count(RESTING) == 1)
-        (session,) = on.proxy.sessions
+        assert proxy.statements("replica") == 1
+        rest(proxy)
+        await eventually(lambda: proxy.count(RESTING) == 1)
+        (session,) = proxy.shared.sessions
         assert len(session._servers.replicas) == stays
         assert (await client.query(question)).rows == told
 
@@ -313,38 +313,40 @@ OPEN = {
 
 @pytest.mark.parametrize("what", OPEN)
 async def test_a_transaction_that_only_a_replica_has_seen_keeps_the_connection(what: str) -> None:
-    async with stage(replicas=1) as on:
-        client = await on.session()
+    async with stage(replicas=1) as proxy:
+        client = await proxy.session()
         assert (await client.query(CREATE)).ok
-        await on.caught_up()
+        await proxy.caught_up()
         for sql in OPEN[what]:
             assert (await client.query(sql)).ok
-        before = on.statements("replica")
+        before = proxy.statements("replica")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("replica") == before + 1
-        rest(on)
-        assert on.count(KEPT, "transaction") == 1
+        assert proxy.statements("replica") == before + 1
+        rest(proxy)
+        assert proxy.count(KEPT, "transaction") == 1
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.count(RESTING) == on.count(BORROWED) == 0
+        assert proxy.count(RESTING) == proxy.count(BORROWED) == 0
 
 
 async def test_a_reset_borrows_a_connection() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         assert (await client.query("SET time_zone = '+03:00'")).ok
-        await away(on, client)
+        await away(proxy, client)
         assert (await client.query("SELECT @@time_zone")).value == b"+03:00"
-        await away(on, client)
+        await away(proxy, client)
         assert (await client.command(bytes([Command.COM_RESET_CONNECTION]), SIMPLE)).ok
         assert (await client.query("SELECT @@time_zone")).value == b"SYSTEM"
 
 
 async def test_without_the_option_nobody_rests() -> None:
-    async with stage(connection_sharing="off") as on:
-        client = await on.session()
+    async with stage(connection_sharing="off") as proxy:
+        client = await proxy.session()
         assert (await client.query("SELECT 1")).value == b"1"
-        rest(on)
+        rest(proxy)
         assert (await client.query("SELECT 1")).value == b"1"
         assert not [
-            one for one in asked(on.cluster.primary) if one.startswith(SAVE_STATE_SQL[:30].decode())
+            one
+            for one in asked(proxy.cluster.primary)
+            if one.startswith(SAVE_STATE_SQL[:30].decode())
         ]

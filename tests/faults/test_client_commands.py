@@ -18,17 +18,17 @@ from tests.faults.stage import Stage, asked, before, eventually, stage
 
 @pytest.mark.parametrize("command", [0x00, 0x05, 0x06, 0x07, 0x08, 0x0A, 0x0C, 0x1D, 0xFF])
 async def test_unknown_commands(command: int) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         error = (await client.command(bytes((command,)) + b"whatever")).error
         assert (error.code, error.sqlstate, error.message) == (1047, "08S01", "Unknown command")
         assert (await client.ping()).ok
-        assert not asked(on.cluster.primary)
+        assert not asked(proxy.cluster.primary)
 
 
 async def test_an_empty_packet_is_an_unknown_command() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         client.send_bytes(frame(b"", 0) + frame(b"\x0e", 0))
         assert (await client.answer()).error.code == 1047
         assert (await client.answer()).ok
@@ -45,8 +45,8 @@ async def test_an_empty_packet_is_an_unknown_command() -> None:
     ],
 )
 async def test_commands_for_one_server_are_refused(command: Command) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         error = (await client.command(bytes((command,)) + bytes(20))).error
         assert (error.code, error.sqlstate) == (1235, "42000")
         assert command.name in error.message
@@ -65,35 +65,35 @@ BROKEN_COMMANDS = {
 @pytest.mark.parametrize("behind", [b"", frame(b"\x0e", 0)], ids=["first", "behind a ping"])
 async def test_a_broken_command_ends_the_connection_and_says_why(case: str, behind: bytes) -> None:
     data, code, sqlstate = BROKEN_COMMANDS[case]
-    async with stage(max_allowed_packet=0x200000) as on:
-        other = await on.session()
-        client = await on.session()
+    async with stage(max_allowed_packet=0x200000) as proxy:
+        other = await proxy.session()
+        client = await proxy.session()
         client.send_bytes(behind + data)
         if behind:
             assert (await client.answer()).ok
         error = await client.last_error()
         assert (error.code, error.sqlstate) == (code, sqlstate)
         assert client.sequence_id == 1
-        await eventually(lambda: len(on.proxy.sessions) == 1)
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
         assert (await other.ping()).ok
 
 
 async def test_a_packet_above_the_limit_and_below_what_is_passed_on_in_parts() -> None:
-    async with stage(max_allowed_packet=4096) as on:
-        client = await on.session()
+    async with stage(max_allowed_packet=4096) as proxy:
+        client = await proxy.session()
         text = b"SELECT '" + b"x" * 4086 + b"'"
         assert (await client.query(text)).value == b"x" * 4086
         client.send(query(text + b" "))
         error = await client.last_error()
         assert error.code == 1153
         assert "4096" in error.message
-        assert not asked(on.cluster.primary)
+        assert not asked(proxy.cluster.primary)
 
 
 async def test_a_packet_of_many_frames_above_the_limit() -> None:
     """The primary must not run what the client could not say to its end."""
-    async with stage(kept_connections=0, max_allowed_packet=17 << 20) as on:
-        client = await on.session()
+    async with stage(kept_connections=0, max_allowed_packet=17 << 20) as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         client.send_bytes(b"\xff\xff\xff\x00" + b"\x03INSERT INTO t VALUES (1) -- ")
         client.send_bytes(b"x" * (0xFFFFFF - 29))
@@ -101,13 +101,13 @@ async def test_a_packet_of_many_frames_above_the_limit() -> None:
         error = await client.last_error()
         assert error.code == 1153
         assert client.sequence_id == 2
-        await eventually(lambda: on.cluster.primary.connections == 0)
-        assert (await (await on.session()).query("SELECT COUNT(*) FROM t")).value == b"0"
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
+        assert (await (await proxy.session()).query("SELECT COUNT(*) FROM t")).value == b"0"
 
 
 async def test_malformed_query_attributes() -> None:
-    async with stage() as on:
-        client = await on.session(capabilities=MODERN | Capability.CLIENT_QUERY_ATTRIBUTES)
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=MODERN | Capability.CLIENT_QUERY_ATTRIBUTES)
         for body in (b"", b"\x01", b"\xff\x01", b"\x05\x01", b"\xfe" + b"\xff" * 8 + b"\x01"):
             error = (await client.command(b"\x03" + body)).error
             assert (error.code, error.sqlstate) == (1835, "HY000")
@@ -115,8 +115,8 @@ async def test_malformed_query_attributes() -> None:
 
 
 async def test_statements_that_are_no_text() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         for body in (b"", b"\0", b"\xff\xfe\xfd", b"'", b"/*", b"\x80" * 100, b";" * 100):
             assert (await client.command(b"\x03" + body)).error.code
         assert (await client.query("SELECT 1")).value == b"1"
@@ -126,8 +126,8 @@ async def test_statements_that_are_no_text() -> None:
 
 
 async def test_commands_in_single_bytes() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         for command in (frame(query("INSERT INTO t VALUES (7)"), 0), frame(b"\x0e", 0)):
             for k in range(len(command)):
@@ -138,8 +138,8 @@ async def test_commands_in_single_bytes() -> None:
 
 
 async def test_thousands_of_commands_in_one_segment() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         close = frame(b"\x19\x01\x00\x00\x00", 0)
         commands = []
         for k in range(200):
@@ -153,8 +153,8 @@ async def test_thousands_of_commands_in_one_segment() -> None:
 
 
 async def test_refusals_are_answered_in_order_with_the_rest() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         client.send_bytes((frame(b"\x05", 0) + frame(b"\x0e", 0) + frame(b"\x12", 0)) * 200)
         for _ in range(200):
             assert (await client.answer()).error.code == 1047
@@ -163,9 +163,9 @@ async def test_refusals_are_answered_in_order_with_the_rest() -> None:
 
 
 async def test_a_command_behind_one_that_waits_for_the_replica() -> None:
-    async with stage(wait_budget=20) as on:
-        client = await on.session()
-        replica = on.cluster.replicas[0]
+    async with stage(wait_budget=20) as proxy:
+        client = await proxy.session()
+        replica = proxy.cluster.replicas[0]
         await client.query("CREATE TABLE t (id INT)")
         await client.query("SELECT 1")
         replica.applying = False
@@ -181,9 +181,9 @@ async def test_a_command_behind_one_that_waits_for_the_replica() -> None:
 @pytest.mark.parametrize("extra", range(6))
 async def test_a_buffer_that_is_as_long_as_it_gets(extra: int) -> None:
     """A packet of exactly STREAM_ABOVE bytes behind a command, cut near its end."""
-    async with stage(replicas=0) as on:
-        client = await on.session()
-        on.cluster.primary.faults.delay_reply(0.1, times=1)
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
+        proxy.cluster.primary.faults.delay_reply(0.1, times=1)
         head = b"SELECT LENGTH('"
         length = client_connection.STREAM_ABOVE
         text = head + b"x" * (length - 1 - len(head) - 2) + b"')"
@@ -197,8 +197,8 @@ async def test_a_buffer_that_is_as_long_as_it_gets(extra: int) -> None:
 
 @pytest.mark.parametrize("above", [0, 1, 4, 5, 4096])
 async def test_packets_around_the_length_that_is_passed_on_in_parts(above: int) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         size = client_connection.STREAM_ABOVE + above - 20
         answer = await client.query(b"SELECT LENGTH('" + b"x" * size + b"')")
         assert answer.value == b"%d" % size
@@ -206,8 +206,8 @@ async def test_packets_around_the_length_that_is_passed_on_in_parts(above: int) 
 
 
 async def test_a_packet_of_sixteen_mib_and_commands_right_behind_it() -> None:
-    async with stage(replicas=0) as on:
-        client = await on.session()
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
         head = b"SELECT LENGTH('"
         size = 0xFFFFFF - len(head) - 3  # the payload fills one frame; an empty one follows
         packet = frame(query(head + b"x" * size + b"')"), 0)
@@ -219,8 +219,8 @@ async def test_a_packet_of_sixteen_mib_and_commands_right_behind_it() -> None:
 
 
 async def test_long_data_in_parts_then_the_rest() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.command(b"\x16SELECT LENGTH(?)", PREPARED)
         chunk = b"\x18\x01\x00\x00\x00\x00\x00" + b"y" * (3 << 20)
         execute = b"\x17\x01\x00\x00\x00\x00\x01\x00\x00\x00\x00\x01\xfe\x00"
@@ -252,8 +252,8 @@ async def test_a_client_that_does_not_read_its_result() -> None:
             await writer.drain()
             sent += len(packet)
 
-    async with peer(endless) as server, before(server.address) as on:
-        clients = [await on.session() for _ in range(3)]
+    async with peer(endless) as server, before(server.address) as proxy:
+        clients = [await proxy.session() for _ in range(3)]
         for client in clients:
             client.send(query("SELECT everything"))
 
@@ -266,7 +266,7 @@ async def test_a_client_that_does_not_read_its_result() -> None:
         await until_it_stops()
         # Socket buffers of the kernel and the high-water marks of three connections.
         assert sent < 60 << 20
-        for session in on.proxy.sessions:
+        for session in proxy.shared.sessions:
             transport = session._client._transport
             assert transport is not None
             assert transport.get_write_buffer_size() < 2 << 20
@@ -282,20 +282,20 @@ async def test_a_client_that_never_reads_is_let_go_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client_connection, "_LINGER_S", 0.2)
-    async with stage(replicas=0) as on:
-        client = await on.session()
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         text = b"SELECT REPEAT('x', 1000000)"
         client.send_bytes(frame(query(text), 0) * 100 + frame(b"\x01", 0))
-        await eventually(lambda: not on.proxy.sessions or _full(on))
+        await eventually(lambda: not proxy.shared.sessions or _full(proxy))
         # The session ends; what the client was sent still waits for it.
-        for session in on.proxy.sessions:
+        for session in proxy.shared.sessions:
             session._client.close()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
 
 
-def _full(on: Stage) -> bool:
-    (session,) = on.proxy.sessions
+def _full(proxy: Stage) -> bool:
+    (session,) = proxy.shared.sessions
     return session._servers._paused
 
 
@@ -303,21 +303,21 @@ def _full(on: Stage) -> bool:
 
 
 async def test_quit() -> None:
-    async with stage(kept_connections=0) as on:
-        client = await on.session()
+    async with stage(kept_connections=0) as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
         client.send(b"\x01")
         assert await client.rest() == b""
-        await eventually(lambda: not on.proxy.sessions)
-        for server in on.cluster.servers:
+        await eventually(lambda: not proxy.shared.sessions)
+        for server in proxy.cluster.servers:
             await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
 
 
 async def test_a_client_leaves_while_its_read_waits() -> None:
     """The replica must not go on waiting for nobody."""
-    async with stage(wait_budget=30) as on:
-        replica = on.cluster.replicas[0]
-        client = await on.session()
+    async with stage(wait_budget=30) as proxy:
+        replica = proxy.cluster.replicas[0]
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("SELECT 1")
         replica.applying = False
@@ -325,63 +325,63 @@ async def test_a_client_leaves_while_its_read_waits() -> None:
         client.send(query("SELECT id FROM t"))
         await eventually(lambda: any("WAIT_FOR" in text for _, text in replica.statements))
         client.abort()
-        await eventually(lambda: on.count("tidegate_waits_killed_total") == 1)
+        await eventually(lambda: proxy.count("tidegate_waits_killed_total") == 1)
         await eventually(lambda: any("KILL" in text for _, text in replica.statements))
         await eventually(lambda: replica.connections == 0)
-        assert on.cluster.primary.connections == 0
+        assert proxy.cluster.primary.connections == 0
 
 
 async def test_a_client_leaves_while_a_replica_is_connected_to() -> None:
-    async with stage(kept_connections=0) as on:
-        replica = on.cluster.replicas[0]
+    async with stage(kept_connections=0) as proxy:
+        replica = proxy.cluster.replicas[0]
         replica.faults.delay_reply(20, matching=b"transaction_read_only")
-        client = await on.session()
+        client = await proxy.session()
         client.send(query("SELECT 1"))
         await eventually(lambda: replica.connections == 1)
         client.abort()
-        await eventually(lambda: not on.proxy.sessions)
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: not proxy.shared.sessions)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
         # The mocker sees the end behind its delay; the proxy's side is closed.
-        assert on.count("tidegate_server_connections") == 0
+        assert proxy.count("tidegate_server_connections") == 0
         replica.faults.clear()
         await replica.stop()
 
 
 @pytest.mark.parametrize("sent", [0, 100, 1 << 20, 3 << 20])
 async def test_a_client_leaves_in_the_middle_of_a_packet(sent: int) -> None:
-    async with stage(kept_connections=0) as on:
-        client = await on.session()
+    async with stage(kept_connections=0) as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         text = b"INSERT INTO t VALUES (1) /*" + b"x" * (4 << 20) + b"*/"
         client.send_bytes(frame(query(text), 0)[: 20 + sent])
         await asyncio.sleep(0.05)
         client.abort()
-        await eventually(lambda: on.cluster.primary.connections == 0)
-        other = await on.session()
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
+        other = await proxy.session()
         assert (await other.query("SELECT COUNT(*) FROM t")).value == b"0"
 
 
 async def test_a_client_leaves_in_the_middle_of_its_result() -> None:
-    async with stage(kept_connections=0) as on:
+    async with stage(kept_connections=0) as proxy:
         for _ in range(3):
-            client = await on.session()
+            client = await proxy.session()
             client.send(query("SELECT REPEAT('x', 4000000)") * 1)
             await client.reader.readexactly(1000)
             client.abort()
-        await eventually(lambda: not on.proxy.sessions)
-        for server in on.cluster.servers:
+        await eventually(lambda: not proxy.shared.sessions)
+        for server in proxy.cluster.servers:
             await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
 
 
 async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
-    async with stage(kept_connections=0) as on:
-        client = await on.session()
+    async with stage(kept_connections=0) as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("BEGIN")
         await client.query("INSERT INTO t VALUES (1)")
         client.abort()
-        await eventually(lambda: on.cluster.primary.connections == 0)
-        other = await on.session()
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
+        other = await proxy.session()
         assert (await other.query("SELECT COUNT(*) FROM t")).value == b"0"
 
 
@@ -389,15 +389,15 @@ async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
 
 
 async def test_change_user() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("SELECT 1")
         client.send(change_user("other"))
         assert (await finish_change(client, "word"))[0] == 0x00
         assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
         assert (await client.query("SELECT 5")).value == b"5"
-        assert on.cluster.primary.connections == 1
+        assert proxy.cluster.primary.connections == 1
 
 
 @pytest.mark.parametrize(
@@ -411,19 +411,19 @@ async def test_change_user() -> None:
 async def test_change_user_that_fails_ends_the_session(
     user: str, password: str, database: str, code: int
 ) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
         client.send(change_user(user, database))
         assert ErrPacket.parse(await finish_change(client, password)).code == code
         assert await client.rest() == b""
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
 
 
 @pytest.mark.parametrize("case", ["garbage", "short", "leaves", "silent", "primary gone"])
 async def test_change_user_that_breaks_the_dialogue(case: str) -> None:
-    async with stage(kept_connections=0, handshake_timeout=0.5) as on:
-        client = await on.session()
+    async with stage(kept_connections=0, handshake_timeout=0.5) as proxy:
+        client = await proxy.session()
         if case == "short":
             client.send(b"\x11other")
             assert (await client.last_error()).code == 1043
@@ -438,16 +438,16 @@ async def test_change_user_that_breaks_the_dialogue(case: str) -> None:
             if case == "leaves":
                 client.abort()
             if case == "primary gone":
-                await on.cluster.primary.stop()
+                await proxy.cluster.primary.stop()
                 await client.rest()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
         if case != "primary gone":
-            await eventually(lambda: on.cluster.primary.connections == 0)
+            await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 async def test_change_user_with_the_next_command_behind_its_last_packet() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         client.send(change_user("empty"))
         await client.read_packet()
         client.send_bytes(frame(b"", 2) + frame(query("SELECT 8"), 0))
@@ -459,8 +459,8 @@ async def test_change_user_with_the_next_command_behind_its_last_packet() -> Non
 
 
 async def test_an_old_client() -> None:
-    async with stage() as on:
-        client = await on.session(capabilities=BASE)
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=BASE)
         assert (await client.query("CREATE TABLE t (id INT)")).packets == [OK]
         answer = await client.query("SELECT 1 UNION SELECT 2")
         assert [len(p) for p in answer.packets if p[:1] == b"\xfe"] == [5, 5]

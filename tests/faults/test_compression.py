@@ -199,7 +199,7 @@ async def test_a_client_that_leaves_with_its_result_half_read() -> None:
         await client.query("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
         client.send(bytes((Command.COM_QUERY,)) + b"SELECT REPEAT('x', 1000000)")
         client.abort()
-        await eventually(lambda: not running.proxy.sessions)
+        await eventually(lambda: not running.shared.sessions)
 
 
 async def test_who_may_not_choose_is_told_what_a_server_says() -> None:

@@ -23,65 +23,65 @@ PATIENT = "/* tidegate wait_budget=5s */"
 @asynccontextmanager
 async def read_once(age: float = 0.0, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
     """A session that has written and read that on its replica; nothing is applied any more."""
-    async with table(proof_max_age=age, self_audit=0.0, **options) as on:
-        apply(on, True)
-        client = await on.session()
+    async with table(proof_max_age=age, self_audit=0.0, **options) as proxy:
+        apply(proxy, True)
+        client = await proxy.session()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
-        await on.caught_up()
+        await proxy.caught_up()
         assert await count(client, PATIENT) == 1
-        apply(on, False)
-        yield on, client
+        apply(proxy, False)
+        yield proxy, client
 
 
-def results(on: Stage) -> tuple[float, float, float]:
+def results(proxy: Stage) -> tuple[float, float, float]:
     name = "tidegate_confirmations_total"
-    held, lost, unanswered = (on.count(name, one) for one in ("held", "lost", "unanswered"))
+    held, lost, unanswered = (proxy.count(name, one) for one in ("held", "lost", "unanswered"))
     return held, lost, unanswered
 
 
-def questions(on: Stage) -> int:
-    (replica,) = on.cluster.replicas
+def questions(proxy: Stage) -> int:
+    (replica,) = proxy.cluster.replicas
     return len([text for text in asked(replica) if text.startswith(QUESTION.decode())])
 
 
 async def test_every_read_that_relies_on_a_proof_asks_at_an_age_of_0() -> None:
-    async with read_once() as (on, client):
-        assert results(on) == (1, 0, 0)  # that of its WAIT
+    async with read_once() as (proxy, client):
+        assert results(proxy) == (1, 0, 0)  # that of its WAIT
         for _ in range(3):
             assert await count(client) == 1
-        assert results(on) == (4, 0, 0)
-        assert questions(on) == 3
-        stranger = await on.session()
+        assert results(proxy) == (4, 0, 0)
+        assert questions(proxy) == 3
+        stranger = await proxy.session()
         assert await count(stranger) == 1  # it need not see anything
         assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == 1
-        assert questions(on) == 3
-        assert on.statements("replica", "known", "ok") == 5
+        assert questions(proxy) == 3
+        assert proxy.statements("replica", "known", "ok") == 5
 
 
 async def test_one_answer_serves_all() -> None:
-    async with read_once(age=3600.0) as (on, client):
+    async with read_once(age=3600.0) as (proxy, client):
         for _ in range(3):
             assert await count(client) == 1
-        assert questions(on) == 0
-        (server,) = on.proxy.topology.replicas
+        assert questions(proxy) == 0
+        (server,) = proxy.shared.topology.replicas
         server.confirmed_at -= 3600
-        others = [await on.session() for _ in range(2)]
+        others = [await proxy.session() for _ in range(2)]
         for one in (client, *others):
             assert await count(one) == 1
-        assert questions(on) == 1
-        assert results(on) == (1, 0, 0)
+        assert questions(proxy) == 1
+        assert results(proxy) == (1, 0, 0)
 
 
 async def test_a_replica_that_has_lost_what_it_had(caplog: pytest.LogCaptureFixture) -> None:
-    async with read_once() as (on, client):
-        (replica,) = on.cluster.replicas
-        (server,) = on.proxy.topology.replicas
+    async with read_once() as (proxy, client):
+        (replica,) = proxy.cluster.replicas
+        (server,) = proxy.shared.topology.replicas
         epoch = server.epoch
         replica.gtids.executed = GtidSet()
         assert await count(client) == 1
-        assert results(on)[1] == 1
-        assert on.statements("primary", "audit_failed", "ok") == 1
+        assert results(proxy)[1] == 1
+        assert proxy.statements("primary", "audit_failed", "ok") == 1
         assert server.epoch == epoch + 1
         assert not server.applied
         assert [r.getMessage() for r in caplog.records if "it was rebuilt" in r.msg] == [
@@ -90,36 +90,36 @@ async def test_a_replica_that_has_lost_what_it_had(caplog: pytest.LogCaptureFixt
         ]
         # Now it is asked to wait, over another connection, and says the truth.
         assert await count(client) == 1
-        assert on.statements("wait_timeout") == 1
-        assert results(on)[1] == 1
+        assert proxy.statements("wait_timeout") == 1
+        assert results(proxy)[1] == 1
 
 
 async def test_a_wait_finds_out_as_well() -> None:
     """What it waits for is there, and something else is not."""
-    async with read_once(wait_budget=5.0) as (on, client):
-        (replica,) = on.cluster.replicas
-        (server,) = on.proxy.topology.replicas
+    async with read_once(wait_budget=5.0) as (proxy, client):
+        (replica,) = proxy.cluster.replicas
+        (server,) = proxy.shared.topology.replicas
         had = replica.gtids.executed
         await does(client, "INSERT INTO t VALUES (2)")
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         replica.gtids.executed = session.state.required
         assert session.state.required
         assert not had <= session.state.required
         assert await count(client) == 2
-        assert results(on)[1] == 1
-        assert on.statements("primary", "audit_failed", "ok") == 1
+        assert results(proxy)[1] == 1
+        assert proxy.statements("primary", "audit_failed", "ok") == 1
         assert not server.applied
 
 
 async def test_a_wait_that_runs_out_finds_out_as_well() -> None:
-    async with read_once() as (on, client):
-        (replica,) = on.cluster.replicas
-        (server,) = on.proxy.topology.replicas
+    async with read_once() as (proxy, client):
+        (replica,) = proxy.cluster.replicas
+        (server,) = proxy.shared.topology.replicas
         await does(client, "INSERT INTO t VALUES (2)")
         replica.gtids.executed = GtidSet()
         assert await count(client) == 2
-        assert results(on)[1] == 1
-        assert on.statements("primary", "wait_timeout", "ok") == 1
+        assert results(proxy)[1] == 1
+        assert proxy.statements("primary", "wait_timeout", "ok") == 1
         assert not server.applied
 
 
@@ -139,33 +139,33 @@ ANSWERS = {
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_a_read_without_an_answer_goes_elsewhere(case: str) -> None:
     """It confirms nothing, and speaks against nothing but this one read."""
-    async with read_once() as (on, client):
-        (server,) = on.proxy.topology.replicas
+    async with read_once() as (proxy, client):
+        (server,) = proxy.shared.topology.replicas
         confirmed_at = server.confirmed_at
-        on.cluster.replicas[0].faults.raw_reply(ANSWERS[case], matching=QUESTION)
+        proxy.cluster.replicas[0].faults.raw_reply(ANSWERS[case], matching=QUESTION)
         assert await count(client) == 1
-        assert results(on) == (1, 0, 1)
+        assert results(proxy) == (1, 0, 1)
         assert server.confirmed_at == confirmed_at
         assert server.applied
-        assert on.statements("primary", "audit_failed", "ok") == 1
+        assert proxy.statements("primary", "audit_failed", "ok") == 1
         assert await count(client) == 1
-        assert results(on) == (2, 0, 1)
+        assert results(proxy) == (2, 0, 1)
 
 
 @pytest.mark.parametrize("broken", [b"", b"\0\0\0\1", b"\x01\0\0", rows([b"1"])[:-3]])
 async def test_a_replica_that_breaks_instead(broken: bytes) -> None:
-    async with read_once() as (on, client):
-        faults = on.cluster.replicas[0].faults
+    async with read_once() as (proxy, client):
+        faults = proxy.cluster.replicas[0].faults
         faults.raw_reply(broken, matching=QUESTION)
         faults.drop_connection_after(0, matching=b"COUNT")
         assert await count(client) == 1
-        assert on.statements("primary", "replica_lost", "ok") == 1
+        assert proxy.statements("primary", "replica_lost", "ok") == 1
         assert await count(client) == 1
 
 
 async def test_the_client_leaves_meanwhile() -> None:
-    async with read_once() as (on, client):
-        gate = on.cluster.replicas[0].faults.hold_reply(QUESTION)
+    async with read_once() as (proxy, client):
+        gate = proxy.cluster.replicas[0].faults.hold_reply(QUESTION)
         client.send(b"\x03" + COUNT.encode())
         await eventually(lambda: gate.held == 1)
         client.abort()
@@ -177,24 +177,24 @@ async def test_the_client_leaves_meanwhile() -> None:
 
 @pytest.mark.parametrize("level", ["READ_ALL_WRITES", "MONOTONIC_READS", "READ_OWN_WRITES"])
 async def test_a_replica_that_does_not_keep_the_order(level: str) -> None:
-    async with read_once(consistency=Level(level)) as (on, client):
-        (server,) = on.proxy.topology.replicas
+    async with read_once(consistency=Level(level)) as (proxy, client):
+        (server,) = proxy.shared.topology.replicas
         assert server.ordered
-        on.cluster.replicas[0].faults.raw_reply(rows([b"1", b"0"], columns=2), matching=QUESTION)
+        proxy.cluster.replicas[0].faults.raw_reply(rows([b"1", b"0"], columns=2), matching=QUESTION)
         assert await count(client) == 1
         assert not server.ordered
-        assert results(on)[1:] == (0, 0)
+        assert results(proxy)[1:] == (0, 0)
         in_order = level == "READ_ALL_WRITES"
-        assert on.statements("primary", "commit_order", "ok") == in_order
+        assert proxy.statements("primary", "commit_order", "ok") == in_order
         assert await count(client) == 1
-        assert on.statements("primary", "commit_order", "ok") == 2 * in_order
+        assert proxy.statements("primary", "commit_order", "ok") == 2 * in_order
         assert server.ordered is not in_order  # others have asked anew
 
 
 @pytest.mark.parametrize("level", ["READ_ALL_WRITES", "MONOTONIC_READS", "READ_OWN_WRITES"])
 async def test_only_reads_in_order_ask_with_every_wait(level: str) -> None:
-    async with read_once(age=3600.0, consistency=Level(level)) as (on, _):
-        (replica,) = on.cluster.replicas
+    async with read_once(age=3600.0, consistency=Level(level)) as (proxy, _):
+        (replica,) = proxy.cluster.replicas
         waits = [text for text in asked(replica) if "WAIT_FOR" in text]
         assert waits
         for text in waits:
@@ -205,42 +205,42 @@ async def test_only_reads_in_order_ask_with_every_wait(level: str) -> None:
 
 
 async def test_a_read_only_transaction_begins_elsewhere() -> None:
-    async with read_once() as (on, client):
-        (replica,) = on.cluster.replicas
+    async with read_once() as (proxy, client):
+        (replica,) = proxy.cluster.replicas
         await does(client, "START TRANSACTION READ ONLY")
         assert await count(client) == 1
         assert await count(client) == 1  # of the snapshot: nothing is asked again
-        assert questions(on) == 1
+        assert questions(proxy) == 1
         await does(client, "COMMIT")
         replica.gtids.executed = GtidSet()
         await does(client, "START TRANSACTION READ ONLY")
         for _ in range(2):
             assert await count(client) == 1
-        assert on.statements("primary", "audit_failed", "ok") == 1
+        assert proxy.statements("primary", "audit_failed", "ok") == 1
         await does(client, "COMMIT")
-        assert results(on)[1] == 1
+        assert results(proxy)[1] == 1
 
 
 async def test_a_prepared_statement_is_run_elsewhere() -> None:
-    async with read_once() as (on, client):
-        (replica,) = on.cluster.replicas
+    async with read_once() as (proxy, client):
+        (replica,) = proxy.cluster.replicas
         statement = await prepare(client, COUNT)
         for _ in range(2):
             assert counted(await execute(client, statement)) == 1
-        assert questions(on) >= 2
+        assert questions(proxy) >= 2
         replica.gtids.executed = GtidSet()
         assert counted(await execute(client, statement)) == 1
-        assert on.statements("primary", "audit_failed", "ok") == 1
+        assert proxy.statements("primary", "audit_failed", "ok") == 1
 
 
 @pytest.mark.parametrize("purpose", [Purpose.CONFIRM, Purpose.WAIT, Purpose.AUDIT])
 async def test_an_answer_that_comes_as_the_session_ends_changes_nothing(purpose: Purpose) -> None:
     """Its client was told that the primary is gone; the replica's connection is not closed yet."""
-    async with read_once() as (on, client):
-        gate = on.cluster.replicas[0].faults.hold_reply(QUESTION)
+    async with read_once() as (proxy, client):
+        gate = proxy.cluster.replicas[0].faults.hold_reply(QUESTION)
         client.send(b"\x03" + COUNT.encode())
         await eventually(lambda: gate.held == 1)
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         replica = session._servers.active
         session._own_answers.end_lost("its primary is gone")
         session.aside(replica, purpose)

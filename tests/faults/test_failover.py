@@ -32,19 +32,19 @@ WATCHED: dict[str, Any] = {
 @asynccontextmanager
 async def watched(replicas: int = 2, **options: Any) -> AsyncIterator[Stage]:
     """A monitored cluster; `t` is empty everywhere."""
-    async with stage(replicas, **{**WATCHED, **options}) as on:
-        direct = await on.direct()
+    async with stage(replicas, **{**WATCHED, **options}) as proxy:
+        direct = await proxy.direct()
         await does(direct, "CREATE TABLE t (id INT)")
-        await on.caught_up()
-        await looked(on)
-        yield on
+        await proxy.caught_up()
+        await looked(proxy)
+        yield proxy
 
 
-async def looked(on: Stage) -> None:
+async def looked(proxy: Stage) -> None:
     """Wait until the monitor has looked at all servers that run, and at the primary last."""
     for _ in range(2):
-        for server in on.proxy.topology.servers:
-            real = mocked(on, server.name)
+        for server in proxy.shared.topology.servers:
+            real = mocked(proxy, server.name)
             if real.running:
                 seen = len(real.statements)
                 await eventually(lambda: any(_is_look(t) for _, t in list(real.statements)[seen:]))  # noqa: B023
@@ -55,8 +55,8 @@ def _is_look(text: str) -> bool:
     return text.startswith("SELECT @@server_uuid")
 
 
-def mocked(on: Stage, name: str) -> Server:
-    (server,) = [server for server in on.cluster.servers if server.address == name]
+def mocked(proxy: Stage, name: str) -> Server:
+    (server,) = [server for server in proxy.cluster.servers if server.address == name]
     return server
 
 
@@ -66,24 +66,24 @@ async def open_for_writes(replica: Server) -> None:
     replica.set_variable("read_only", False)
 
 
-async def promoted(on: Stage, server: Server) -> None:
-    await eventually(lambda: on.proxy.topology.primary.name == server.address)
+async def promoted(proxy: Stage, server: Server) -> None:
+    await eventually(lambda: proxy.shared.topology.primary.name == server.address)
 
 
-def is_down(on: Stage) -> Callable[[], bool]:
-    return lambda: on.proxy.topology.primary.down_until > 0
+def is_down(proxy: Stage) -> Callable[[], bool]:
+    return lambda: proxy.shared.topology.primary.down_until > 0
 
 
-async def demote(on: Stage, how: str) -> None:
+async def demote(proxy: Stage, how: str) -> None:
     """The primary dies, or is told to take no more writes."""
     if how == "dies":
-        await on.cluster.primary.stop()
+        await proxy.cluster.primary.stop()
     else:
-        on.cluster.primary.read_only = True
+        proxy.cluster.primary.read_only = True
 
 
-async def refused_login(on: Stage) -> int:
-    client = await on.connect()
+async def refused_login(proxy: Stage) -> int:
+    client = await proxy.connect()
     end = await client.log_in()
     return int.from_bytes(end[1:3], "little") if end[0] == 0xFF else 0
 
@@ -93,16 +93,16 @@ async def refused_login(on: Stage) -> int:
 
 @pytest.mark.parametrize("how", ["dies", "read only"])
 async def test_a_replica_takes_over(how: str) -> None:
-    async with watched() as on:
-        new, other = on.cluster.replicas
-        old_session, in_transaction = await on.session(), await on.session()
+    async with watched() as proxy:
+        new, other = proxy.cluster.replicas
+        old_session, in_transaction = await proxy.session(), await proxy.session()
         assert await count(old_session) == 0
         await does(in_transaction, "BEGIN")
-        await demote(on, how)
+        await demote(proxy, how)
         await open_for_writes(new)
         assert other.applier is not None
         await other.applier.follow(new.binlog)
-        await promoted(on, new)
+        await promoted(proxy, new)
         for client in (old_session, in_transaction):
             if how == "dies":
                 await client.rest()
@@ -110,13 +110,13 @@ async def test_a_replica_takes_over(how: str) -> None:
                 error = await client.last_error()
                 assert error.code == 1053
                 assert client.sequence_id == 0
-        await eventually(lambda: not on.proxy.sessions)
-        client = await on.session()
+        await eventually(lambda: not proxy.shared.sessions)
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
         assert await count(client) == 1
         await eventually(lambda: new.gtids.executed <= other.gtids.executed)
         assert await count(client) == 1
-        assert on.count("tidegate_promotions_total") == 1
+        assert proxy.count("tidegate_promotions_total") == 1
         roles = [row[:2] for row in (await client.query("SHOW TIDEGATE SERVERS")).rows]
         assert roles[0] == [new.address.encode(), b"primary"]
         assert [role for _, role in roles[1:]] == [b"replica", b"replica"]
@@ -126,59 +126,59 @@ async def test_a_replica_takes_over(how: str) -> None:
             if row[0] == b"primary"
         ]
         assert row == new.address.encode()
-        await on.cluster.primary.stop()
+        await proxy.cluster.primary.stop()
 
 
 async def test_what_was_acknowledged_in_a_wide_scope_is_seen_after_it() -> None:
-    async with watched(scope=Scope.USER) as on:
-        new, other = on.cluster.replicas
-        client = await on.session()
+    async with watched(scope=Scope.USER) as proxy:
+        new, other = proxy.cluster.replicas
+        client = await proxy.session()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
-        await eventually(lambda: on.cluster.primary.gtids.executed <= new.gtids.executed)
+        await eventually(lambda: proxy.cluster.primary.gtids.executed <= new.gtids.executed)
         other.applying = False
-        await demote(on, "read only")
+        await demote(proxy, "read only")
         await open_for_writes(new)
-        await promoted(on, new)
-        again = await on.session()
+        await promoted(proxy, new)
+        again = await proxy.session()
         assert await count(again) == 1
-        await looked(on)
-        assert on.count("tidegate_lost_transactions_total") == 0
-        (scope,) = on.proxy.scopes.states()
-        assert scope.term == on.proxy.topology.term
+        await looked(proxy)
+        assert proxy.count("tidegate_lost_transactions_total") == 0
+        (scope,) = proxy.shared.scopes.states()
+        assert scope.term == proxy.shared.topology.term
 
 
 # What the new primary lacks.
 
 
-async def lose_a_write(on: Stage) -> tuple[Server, str]:
+async def lose_a_write(proxy: Stage) -> tuple[Server, str]:
     """A write is acknowledged to `app`, and no replica gets it; one of them takes over."""
-    new, other = on.cluster.replicas
+    new, other = proxy.cluster.replicas
     for user, password in (("app", PASSWORD), ("other", "word")):
-        client = await on.session(user=user, password=password)
+        client = await proxy.session(user=user, password=password)
         assert await count(client) == 0
-    client = await on.session()
+    client = await proxy.session()
     await does(client, "INSERT INTO t VALUES (1)")
-    await on.caught_up()
+    await proxy.caught_up()
     new.applying = other.applying = False
     await does(client, "INSERT INTO t VALUES (2), (3)")
-    lost = f"{on.cluster.primary.gtids.server_uuid}:3"
-    await on.cluster.primary.stop()
+    lost = f"{proxy.cluster.primary.gtids.server_uuid}:3"
+    await proxy.cluster.primary.stop()
     await open_for_writes(new)
     assert other.applier is not None
     await other.applier.follow(new.binlog)
-    await promoted(on, new)
+    await promoted(proxy, new)
     return new, lost
 
 
 async def test_lost_writes_are_named_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with watched(scope=Scope.USER) as on:
-        _, lost = await lose_a_write(on)
-        await eventually(lambda: on.count("tidegate_lost_transactions_total") == 1)
+    async with watched(scope=Scope.USER) as proxy:
+        _, lost = await lose_a_write(proxy)
+        await eventually(lambda: proxy.count("tidegate_lost_transactions_total") == 1)
         (told,) = [r.getMessage() for r in caplog.records if "gone from the primary" in r.msg]
         assert "scope user 'app'" in told
         assert lost in told
-        first, second = await on.session(), await on.session()
+        first, second = await proxy.session(), await proxy.session()
         assert (await first.query("SHOW TIDEGATE SCOPES")).rows[1][5] == lost.encode()
         await does(second, "INSERT INTO t VALUES (4)")
         error = (await first.query(COUNT)).error
@@ -186,43 +186,43 @@ async def test_lost_writes_are_named_and_told_once(caplog: pytest.LogCaptureFixt
         assert lost in error.message
         for client in (first, second):
             assert await count(client) == 2
-        stranger = await on.session(user="other", password="word")
+        stranger = await proxy.session(user="other", password="word")
         assert await count(stranger) >= 1
-        assert on.count("tidegate_lost_transactions_total") == 1
+        assert proxy.count("tidegate_lost_transactions_total") == 1
 
 
 @pytest.mark.parametrize("policy", list(LostPolicy))
 async def test_a_read_may_come_before_the_monitor_has_compared(policy: LostPolicy) -> None:
-    async with watched(scope=Scope.USER, on_lost_writes=policy) as on:
-        _, lost = await lose_a_write(on)
-        client = await on.session()
+    async with watched(scope=Scope.USER, on_lost_writes=policy) as proxy:
+        _, lost = await lose_a_write(proxy)
+        client = await proxy.session()
         if policy is LostPolicy.ERROR:
             error = (await client.query(COUNT)).error
             assert error.code == 1105
             assert lost in error.message
         for _ in range(3):
             assert await count(client) == 1
-        await looked(on)
-        assert on.count("tidegate_lost_transactions_total") == 1
+        await looked(proxy)
+        assert proxy.count("tidegate_lost_transactions_total") == 1
 
 
 async def test_a_token_of_the_old_primary() -> None:
-    async with watched(**KEYS) as on:
-        client = await on.session()
+    async with watched(**KEYS) as proxy:
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
-        await on.caught_up()
+        await proxy.caught_up()
         kept = await value(client, "token")
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.applying = False
         await does(client, "INSERT INTO t VALUES (2)")
         lost = await value(client, "token")
         assert kept is not None
         assert lost is not None
-        await on.cluster.primary.stop()
-        new = on.cluster.replicas[0]
+        await proxy.cluster.primary.stop()
+        new = proxy.cluster.replicas[0]
         await open_for_writes(new)
-        await promoted(on, new)
-        client = await on.session()
+        await promoted(proxy, new)
+        client = await proxy.session()
         await does(client, f"SET tidegate_token = '{kept.decode()}'")
         assert await count(client) == 1
         await does(client, f"SET tidegate_token = '{lost.decode()}'")
@@ -234,127 +234,127 @@ async def test_a_token_of_the_old_primary() -> None:
 
 
 async def test_a_replica_that_was_writable_all_along() -> None:
-    async with stage(2, **WATCHED) as on:
-        new = on.cluster.replicas[0]
+    async with stage(2, **WATCHED) as proxy:
+        new = proxy.cluster.replicas[0]
         new.set_variable("read_only", False)
-        await looked(on)
-        await on.cluster.primary.stop()
-        await eventually(is_down(on))
-        await looked(on)
-        assert on.proxy.topology.primary.name == on.cluster.primary.address
-        assert await refused_login(on) == 2003
+        await looked(proxy)
+        await proxy.cluster.primary.stop()
+        await eventually(is_down(proxy))
+        await looked(proxy)
+        assert proxy.shared.topology.primary.name == proxy.cluster.primary.address
+        assert await refused_login(proxy) == 2003
 
 
 async def test_two_that_could_be() -> None:
-    async with watched() as on:
-        new, other = on.cluster.replicas
+    async with watched() as proxy:
+        new, other = proxy.cluster.replicas
         await open_for_writes(new)
         await open_for_writes(other)
-        await looked(on)
-        await on.cluster.primary.stop()
-        await eventually(is_down(on))
-        await looked(on)
-        assert on.count("tidegate_promotions_total") == 0
-        assert await refused_login(on) == 2003
+        await looked(proxy)
+        await proxy.cluster.primary.stop()
+        await eventually(is_down(proxy))
+        await looked(proxy)
+        assert proxy.count("tidegate_promotions_total") == 0
+        assert await refused_login(proxy) == 2003
         # Whoever made two makes one of it.
         other.read_only = True
-        await promoted(on, new)
-        client = await on.session()
+        await promoted(proxy, new)
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
 
 
 async def test_a_replica_that_was_opened_while_the_primary_serves() -> None:
     """Not promoted then, and neither gets a write; but it is, once the primary is gone."""
-    async with watched() as on:
-        new = on.cluster.replicas[0]
+    async with watched() as proxy:
+        new = proxy.cluster.replicas[0]
         await open_for_writes(new)
-        await eventually(lambda: on.count("tidegate_primary_disputed") == 1)
-        client = await on.session()
+        await eventually(lambda: proxy.count("tidegate_primary_disputed") == 1)
+        client = await proxy.session()
         assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 1290
         assert await count(client) == 0
-        assert on.count("tidegate_promotions_total") == 0
-        on.cluster.primary.read_only = True
-        await promoted(on, new)
+        assert proxy.count("tidegate_promotions_total") == 0
+        proxy.cluster.primary.read_only = True
+        await promoted(proxy, new)
         assert (await client.last_error()).code == 1053
-        assert on.count("tidegate_primary_disputed") == 0
-        client = await on.session()
+        assert proxy.count("tidegate_primary_disputed") == 0
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
-        assert not [text for text in asked(on.cluster.primary) if text.startswith("INSERT")]
+        assert not [text for text in asked(proxy.cluster.primary) if text.startswith("INSERT")]
 
 
 async def test_a_replica_that_replicates_still() -> None:
     """Opened, its replication running or not: somebody wants to write there, that is all."""
-    async with watched() as on:
-        first, second = on.cluster.replicas
+    async with watched() as proxy:
+        first, second = proxy.cluster.replicas
         second.applying = False
         for replica in (first, second):
             replica.set_variable("read_only", False)
-        await looked(on)
-        assert on.count("tidegate_primary_disputed") == 0
-        client = await on.session()
+        await looked(proxy)
+        assert proxy.count("tidegate_primary_disputed") == 0
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
-        await on.cluster.primary.stop()
-        await eventually(is_down(on))
-        await looked(on)
-        assert on.proxy.topology.primary.name == on.cluster.primary.address
+        await proxy.cluster.primary.stop()
+        await eventually(is_down(proxy))
+        await looked(proxy)
+        assert proxy.shared.topology.primary.name == proxy.cluster.primary.address
 
 
 async def test_one_that_lacks_what_the_old_primary_can_still_give() -> None:
-    async with watched() as on:
-        new = on.cluster.replicas[0]
+    async with watched() as proxy:
+        new = proxy.cluster.replicas[0]
         new.applying = False
-        client = await on.session()
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
-        await looked(on)
-        await demote(on, "read only")
+        await looked(proxy)
+        await demote(proxy, "read only")
         await open_for_writes(new)
-        await looked(on)
-        assert on.count("tidegate_promotions_total") == 0
-        lacked = f"{on.cluster.primary.gtids.server_uuid}:2"
-        assert lacked in on.proxy.metrics.trouble
+        await looked(proxy)
+        assert proxy.count("tidegate_promotions_total") == 0
+        lacked = f"{proxy.cluster.primary.gtids.server_uuid}:2"
+        assert lacked in proxy.shared.metrics.trouble
         new.gtids.add(GtidSet.parse(lacked))
-        await promoted(on, new)
-        assert on.proxy.metrics.trouble == ""
+        await promoted(proxy, new)
+        assert proxy.shared.metrics.trouble == ""
 
 
 async def test_without_the_option_nothing_is_followed() -> None:
-    async with watched(failover="off") as on:
-        new = on.cluster.replicas[0]
-        client = await on.session()
-        await demote(on, "read only")
+    async with watched(failover="off") as proxy:
+        new = proxy.cluster.replicas[0]
+        client = await proxy.session()
+        await demote(proxy, "read only")
         await open_for_writes(new)
-        await looked(on)
+        await looked(proxy)
         assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 1290
-        assert on.count("tidegate_promotions_total") == 0
+        assert proxy.count("tidegate_promotions_total") == 0
 
 
 async def test_a_primary_that_came_back_writable_is_not_promoted_by_the_next_ones_hiccup() -> None:
     """It was opened long ago; nobody has opened it since."""
-    async with watched() as on:
-        first, (second, third) = on.cluster.primary, on.cluster.replicas
+    async with watched() as proxy:
+        first, (second, third) = proxy.cluster.primary, proxy.cluster.replicas
         await first.stop()
         await open_for_writes(second)
-        await promoted(on, second)
+        await promoted(proxy, second)
         await second.stop()
         await open_for_writes(third)
-        await promoted(on, third)
+        await promoted(proxy, third)
         await second.start()  # as it was: writable
-        await eventually(lambda: server_of(on, second).down_until == 0)
-        await looked(on)
+        await eventually(lambda: server_of(proxy, second).down_until == 0)
+        await looked(proxy)
         await third.stop()
-        await eventually(is_down(on))
-        await looked(on)
-        assert on.proxy.topology.primary.name == third.address
-        assert on.count("tidegate_promotions_total") == 2
+        await eventually(is_down(proxy))
+        await looked(proxy)
+        assert proxy.shared.topology.primary.name == third.address
+        assert proxy.count("tidegate_promotions_total") == 2
         await third.start()
-        await eventually(lambda: on.proxy.topology.primary.down_until == 0)
-        client = await on.session()
+        await eventually(lambda: proxy.shared.topology.primary.down_until == 0)
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
         assert len(asked(third)) > 0
 
 
-def server_of(on: Stage, real: Server) -> Any:
-    (server,) = [s for s in on.proxy.topology.servers if s.name == real.address]
+def server_of(proxy: Stage, real: Server) -> Any:
+    (server,) = [s for s in proxy.shared.topology.servers if s.name == real.address]
     return server
 
 
@@ -364,47 +364,47 @@ def server_of(on: Stage, real: Server) -> Any:
 async def test_the_old_primary_returns_with_errant_transactions(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with watched() as on:
-        old, (new, other) = on.cluster.primary, on.cluster.replicas
+    async with watched() as proxy:
+        old, (new, other) = proxy.cluster.primary, proxy.cluster.replicas
         new.applying = other.applying = False
-        client = await on.session()
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1), (2)")
         errant = GtidSet.parse(f"{old.gtids.server_uuid}:2")
         await old.stop()
         await open_for_writes(new)
-        await promoted(on, new)
+        await promoted(proxy, new)
         old.applier = Applier(new.binlog, old.gtids, old.apply, 0)
         old.read_only = True
         await old.start()
         name = "tidegate_errant_transactions"
-        await eventually(lambda: on.count(name, old.address) == 1)
-        assert server_of(on, old).errant == errant
-        client = await on.session()
+        await eventually(lambda: proxy.count(name, old.address) == 1)
+        assert server_of(proxy, old).errant == errant
+        client = await proxy.session()
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
         assert {row[0]: row[11] for row in rows}[old.address.encode()] == errant.text.encode()
         told = [r.getMessage() for r in caplog.records if "that the primary has not" in r.msg]
         assert len(told) == 1
         assert errant.text in told[0]
-        assert on.count(name, new.address) == on.count(name, other.address) == 0
+        assert proxy.count(name, new.address) == proxy.count(name, other.address) == 0
         await does(client, "INSERT INTO t VALUES (9)")
         await eventually(lambda: new.gtids.executed <= old.gtids.executed)
         # Whoever mends it has the primary take the transaction's name.
         new.gtids.add(errant)
-        await eventually(lambda: on.count(name) == 0)
-        assert not server_of(on, old).errant
+        await eventually(lambda: proxy.count(name) == 0)
+        assert not server_of(proxy, old).errant
 
 
 async def test_a_promoted_replica_is_not_errant_any_more() -> None:
-    async with watched() as on:
-        new = on.cluster.replicas[0]
+    async with watched() as proxy:
+        new = proxy.cluster.replicas[0]
         own = new.gtids.next_gtid()
         new.gtids.add(own)
-        await eventually(lambda: on.count("tidegate_errant_transactions", new.address) == 1)
-        await on.cluster.primary.stop()
+        await eventually(lambda: proxy.count("tidegate_errant_transactions", new.address) == 1)
+        await proxy.cluster.primary.stop()
         await open_for_writes(new)
-        await promoted(on, new)
-        await eventually(lambda: on.count("tidegate_errant_transactions") == 0)
-        client = await on.session()
+        await promoted(proxy, new)
+        await eventually(lambda: proxy.count("tidegate_errant_transactions") == 0)
+        client = await proxy.session()
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
         assert [row[11] for row in rows] == [b"", b"", b""]
 
@@ -413,19 +413,19 @@ async def test_what_the_primary_is_still_committing_is_not_errant(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A replica has it earlier than the primary's gtid_executed, for as long as that may take."""
-    async with watched(1) as on:
-        primary, replica = on.cluster.primary, on.cluster.replicas[0]
+    async with watched(1) as proxy:
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         own = primary.gtids.next_gtid()
         primary.set_variable("gtid_owned", f"{own.text}#17")
         replica.gtids.add(own)
-        await eventually(lambda: own <= server_of(on, replica).applied)
+        await eventually(lambda: own <= server_of(proxy, replica).applied)
         for _ in range(3):
-            await looked(on)
+            await looked(proxy)
         primary.gtids.add(own)
         primary.set_variable("gtid_owned", "")
-        await looked(on)
+        await looked(proxy)
         assert not [r for r in caplog.records if "the primary" in r.msg]
-        assert not server_of(on, replica).errant
+        assert not server_of(proxy, replica).errant
 
 
 # The same server comes back as another.
@@ -435,40 +435,40 @@ async def test_names_that_the_primary_lost_and_gives_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Under them a replica has something else: no set can tell, so it is not read from."""
-    async with watched(1, failover="off") as on:
-        primary, replica = on.cluster.primary, on.cluster.replicas[0]
-        client = await on.session()
+    async with watched(1, failover="off") as proxy:
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
-        await on.caught_up()
+        await proxy.caught_up()
         await primary.stop()
         primary.gtids.reset()
         primary.gtids.add(GtidSet.parse(f"{primary.gtids.server_uuid}:1"))
         await primary.start()
-        await eventually(lambda: server_of(on, replica).diverged)
+        await eventually(lambda: server_of(proxy, replica).diverged)
         (told,) = [r for r in caplog.records if "until it is made anew" in r.msg]
         assert told.args == (replica.address,)
-        client = await on.session()
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (2)")
         assert primary.gtids.executed <= replica.gtids.executed
         assert await count(client) == 2
-        await looked(on)
+        await looked(proxy)
         assert await count(client, "/* tidegate consistency=STRONG */") == 2
-        assert on.statements("primary", "no_replica") == 2
+        assert proxy.statements("primary", "no_replica") == 2
         assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == 1
         # Made anew, from a copy of the primary.
         replica.engine.own.apply([])
-        direct = await on.direct(replica)
+        direct = await proxy.direct(replica)
         await does(direct, "RESET BINARY LOGS AND GTIDS")
-        await eventually(lambda: not server_of(on, replica).diverged)
+        await eventually(lambda: not server_of(proxy, replica).diverged)
 
 
 @pytest.mark.parametrize("policy", list(LostPolicy))
 async def test_the_primary_restarts_without_its_last_transactions(policy: LostPolicy) -> None:
-    async with watched(scope=Scope.USER, failover="off", on_lost_writes=policy) as on:
-        primary = on.cluster.primary
-        client = await on.session()
+    async with watched(scope=Scope.USER, failover="off", on_lost_writes=policy) as proxy:
+        primary = proxy.cluster.primary
+        client = await proxy.session()
         assert await count(client) == 0
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.applying = False
         await does(client, "INSERT INTO t VALUES (1)")
         await primary.stop()
@@ -476,67 +476,67 @@ async def test_the_primary_restarts_without_its_last_transactions(policy: LostPo
         primary.gtids.executed = kept
         await primary.start()
         await client.rest()
-        await eventually(lambda: on.count("tidegate_lost_transactions_total") == 1)
-        client = await on.session()
+        await eventually(lambda: proxy.count("tidegate_lost_transactions_total") == 1)
+        client = await proxy.session()
         if policy is LostPolicy.ERROR:
             assert (await client.query(COUNT)).error.code == 1105
         for _ in range(2):
             assert await count(client) == 0
-        assert on.statements("replica", "read", "ok") >= 2
+        assert proxy.statements("replica", "read", "ok") >= 2
 
 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
 async def test_reset_binary_logs_and_gtids(scope: Scope) -> None:
     """Sessions survive it; what they wrote before has no name any more, which is told once."""
-    async with watched(scope=scope) as on:
-        client, direct = await on.session(), await on.direct()
+    async with watched(scope=scope) as proxy:
+        client, direct = await proxy.session(), await proxy.direct()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
-        await on.caught_up()
+        await proxy.caught_up()
         assert await count(client) == 1
         await does(direct, "RESET BINARY LOGS AND GTIDS")
-        await looked(on)
+        await looked(proxy)
         assert (await client.query(COUNT)).error.code == 1105
         for _ in range(2):
             assert await count(client) == 1
-        for replica in on.cluster.replicas:
-            replica_direct = await on.direct(replica)
+        for replica in proxy.cluster.replicas:
+            replica_direct = await proxy.direct(replica)
             await does(replica_direct, "RESET BINARY LOGS AND GTIDS")
-        await looked(on)
+        await looked(proxy)
         await does(client, "INSERT INTO t VALUES (2)")
         assert await count(client) == 2
-        await on.caught_up()
+        await proxy.caught_up()
         assert await count(client) == 2
 
 
 # Which of two events comes first.
 
 
-async def switch(on: Stage) -> Server:
+async def switch(proxy: Stage) -> Server:
     """Promote the first replica; the old primary goes on to run."""
-    new = on.cluster.replicas[0]
-    promote(on.proxy, server_of(on, new))
+    new = proxy.cluster.replicas[0]
+    promote(proxy.shared, server_of(proxy, new))
     return new
 
 
 @asynccontextmanager
 async def about_to_switch(**options: Any) -> AsyncIterator[Stage]:
     """No monitor: the test promotes at the moment that it wants."""
-    async with stage(2, **{"wait_budget": 5.0, **options}) as on:
-        direct = await on.direct()
+    async with stage(2, **{"wait_budget": 5.0, **options}) as proxy:
+        direct = await proxy.direct()
         await does(direct, "CREATE TABLE t (id INT)")
-        await on.caught_up()
-        on.cluster.replicas[0].set_variable("read_only", False)
-        yield on
+        await proxy.caught_up()
+        proxy.cluster.replicas[0].set_variable("read_only", False)
+        yield proxy
 
 
 async def test_it_comes_while_a_client_logs_in() -> None:
-    async with about_to_switch() as on:
-        gate = on.cluster.primary.faults.hold_reply(b"SELECT @@server_uuid")
-        client = await on.connect()
+    async with about_to_switch() as proxy:
+        gate = proxy.cluster.primary.faults.hold_reply(b"SELECT @@server_uuid")
+        client = await proxy.connect()
         login = asyncio.create_task(client.log_in())
         await eventually(lambda: gate.held == 1)
-        new = await switch(on)
+        new = await switch(proxy)
         gate.open()
         try:
             end = await login
@@ -544,21 +544,21 @@ async def test_it_comes_while_a_client_logs_in() -> None:
             end = b"\xff"
         if end[0] == 0x00:
             await client.rest()
-        await eventually(lambda: not on.proxy.sessions)
-        again = await on.session()
+        await eventually(lambda: not proxy.shared.sessions)
+        again = await proxy.session()
         await does(again, "INSERT INTO t VALUES (1)")
         assert "INSERT INTO t VALUES (1)" in asked(new)
 
 
 async def test_it_comes_while_a_client_changes_its_user() -> None:
-    async with about_to_switch() as on:
-        client = await on.session()
+    async with about_to_switch() as proxy:
+        client = await proxy.session()
         client.send(change_user("other"))
         await client.read_packet()
-        await switch(on)
+        await switch(proxy)
         await client.rest()
-        await eventually(lambda: not on.proxy.sessions)
-        await eventually(lambda: on.cluster.primary.connections == 1)
+        await eventually(lambda: not proxy.shared.sessions)
+        await eventually(lambda: proxy.cluster.primary.connections == 1)
 
 
 BUSY = {
@@ -574,26 +574,26 @@ BUSY = {
 @pytest.mark.parametrize("case", BUSY)
 async def test_it_comes_while_a_statement_runs(case: str) -> None:
     sql, matching, on_replicas = BUSY[case]
-    async with about_to_switch(**KEYS, consistency=Level.BEST_EFFORT) as on:
-        client, second = await on.session(), await on.session()
+    async with about_to_switch(**KEYS, consistency=Level.BEST_EFFORT) as proxy:
+        client, second = await proxy.session(), await proxy.session()
         if case != "the login at a replica":
             await does(client, "SELECT 1")
-        servers: list[Server] = [on.cluster.primary]
+        servers: list[Server] = [proxy.cluster.primary]
         if on_replicas:
-            servers = list(on.cluster.replicas)
+            servers = list(proxy.cluster.replicas)
         gates = [server.faults.hold_reply(matching, times=None) for server in servers]
         client.send(query(sql))
         await eventually(lambda: any(gate.held for gate in gates))
         second.send(query(sql))
-        await eventually(lambda: sum(busy(s) for s in on.proxy.sessions) == 2)
-        await switch(on)
+        await eventually(lambda: sum(busy(s) for s in proxy.shared.sessions) == 2)
+        await switch(proxy)
         for waiting in (client, second):
             assert codes(await waiting.rest()) in ([2013], [1105, 1053])
         opened(gates)
-        await eventually(lambda: not on.proxy.sessions)
-        again = await on.session()
+        await eventually(lambda: not proxy.shared.sessions)
+        again = await proxy.session()
         await does(again, "INSERT INTO t VALUES (1)")
-        assert on.statements("write", "ok") == 1
+        assert proxy.statements("write", "ok") == 1
 
 
 def codes(received: bytes) -> list[int]:
@@ -618,55 +618,55 @@ def opened(gates: list[Gate]) -> None:
 
 async def test_it_comes_while_reads_wait_for_a_replica() -> None:
     """One sent the WAIT, the other joined it."""
-    async with about_to_switch(scope=Scope.USER) as on:
-        first, second = await on.session(), await on.session()
+    async with about_to_switch(scope=Scope.USER) as proxy:
+        first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
             assert await count(client) == 0
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.applying = False
         await does(first, "INSERT INTO t VALUES (1)")
         for client in (first, second):
             client.send(query(COUNT))
             await asyncio.sleep(0.01)
-        await eventually(lambda: sum(busy(s) for s in on.proxy.sessions) == 2)
-        await switch(on)
+        await eventually(lambda: sum(busy(s) for s in proxy.shared.sessions) == 2)
+        await switch(proxy)
         for client in (first, second):
             assert (await client.last_error()).code == 2013
-        await eventually(lambda: not on.proxy.sessions)
-        again = await on.session()
+        await eventually(lambda: not proxy.shared.sessions)
+        again = await proxy.session()
         assert (await again.query(COUNT)).error.code == 1105
         assert await count(again) in (0, 1), "the old primary still has it, as a replica"
 
 
 async def test_it_comes_with_commands_behind_the_one_that_runs() -> None:
     """None of them may reach the old primary any more, nor the new one."""
-    async with about_to_switch(**KEYS) as on:
-        client = await on.session()
-        gate = on.cluster.primary.faults.hold_reply(PROBE_SQL)
+    async with about_to_switch(**KEYS) as proxy:
+        client = await proxy.session()
+        gate = proxy.cluster.primary.faults.hold_reply(PROBE_SQL)
         await does(client, "SET tidegate_consistency = 'BEST_EFFORT'")
         client.send(query("SELECT @@tidegate_token"))
         await eventually(lambda: gate.held == 1)
         client.send(query("INSERT INTO t VALUES (1)"))
         client.send(query("INSERT INTO t VALUES (2)"))
         await asyncio.sleep(0.02)
-        new = await switch(on)
+        new = await switch(proxy)
         await client.rest()
         gate.open()
-        await eventually(lambda: not on.proxy.sessions)
-        for server in (new, on.cluster.primary):
+        await eventually(lambda: not proxy.shared.sessions)
+        for server in (new, proxy.cluster.primary):
             assert not any("INSERT" in text for text in asked(server))
 
 
 async def test_clients_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions come and write all the time while the roles change; none writes to the old one."""
-    async with watched() as on:
-        new = on.cluster.replicas[0]
+    async with watched() as proxy:
+        new = proxy.cluster.replicas[0]
         done = False
         acknowledged: list[int] = []
 
         async def write(number: int) -> None:
             while not done:
-                client: Client = await on.connect()
+                client: Client = await proxy.connect()
                 try:
                     if (await client.log_in())[0] != 0x00:
                         await asyncio.sleep(0.01)
@@ -683,16 +683,16 @@ async def test_clients_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
 
         writers = [asyncio.create_task(write(number)) for number in range(4)]
         await eventually(lambda: len(acknowledged) > 20)
-        await demote(on, "read only")
+        await demote(proxy, "read only")
         await asyncio.sleep(0.05)  # what was running ends
-        await eventually(lambda: on.cluster.primary.gtids.executed <= new.gtids.executed)
+        await eventually(lambda: proxy.cluster.primary.gtids.executed <= new.gtids.executed)
         before = len(acknowledged)
         await open_for_writes(new)
-        await promoted(on, new)
+        await promoted(proxy, new)
         await eventually(lambda: len(acknowledged) > before + 20)
         done = True
         await asyncio.gather(*writers)
-        client = await on.session()
+        client = await proxy.session()
         rows = (await client.query("/* tidegate consistency=STRONG */ SELECT id FROM t")).rows
         found = {int(row[0] or b"") for row in rows}
         assert set(acknowledged) <= found
@@ -702,12 +702,12 @@ async def test_clients_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_server_may_lose_its_role_in_the_midst_of_a_login() -> None:
-    async with stage() as on:
-        gate = on.cluster.primary.faults.hold_reply(b"SELECT @@server_uuid")
-        login = asyncio.create_task(refused_login(on))
+    async with stage() as proxy:
+        gate = proxy.cluster.primary.faults.hold_reply(b"SELECT @@server_uuid")
+        login = asyncio.create_task(refused_login(proxy))
         await eventually(lambda: gate.held == 1)
-        (replica,) = on.proxy.topology.replicas
-        promote(on.proxy, replica)
+        (replica,) = proxy.shared.topology.replicas
+        promote(proxy.shared, replica)
         gate.open()
         assert await login == 2013
-        assert await (await on.session()).query("SELECT 1")
+        assert await (await proxy.session()).query("SELECT 1")

@@ -8,7 +8,7 @@ import pytest
 
 from mysql_mocker.error import MySQLError
 from mysql_mocker.state.faults import Fault
-from protocol.command import com_query
+from protocol.command import ComStmtExecute, com_query
 from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import OkPacket
@@ -20,6 +20,7 @@ from tests.faults.lanes import READ, WRITE, Lane, both
 from tests.faults.peers import err, rows
 from tests.faults.stage import asked, eventually
 from tests.faults.table import CLIENTS
+from tests.faults.test_prepared import number, prepare
 
 PLAIN: Final = (
     *("SELECT n FROM t WHERE id = 1", "SELECT n FROM t WHERE id = 2", "SELECT * FROM t"),
@@ -68,39 +69,39 @@ RESET: Final = (bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
 @pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
 @pytest.mark.parametrize("seed", range(8))
 async def test_any_statements(seed: int, capabilities: Capability) -> None:
-    async def scenario(one: Lane) -> None:
+    async def scenario(lane: Lane) -> None:
         chance = random.Random(seed)
-        client = await one.client(capabilities)
-        direct = await one.on.direct()
+        client = await lane.client(capabilities)
+        direct = await lane.proxy.direct()
 
         async def plain(most: int) -> None:
             for _ in range(chance.randint(0, most)):
-                await one.does(client, chance.choice(PLAIN))
+                await lane.does(client, chance.choice(PLAIN))
 
         for _ in range(10):
             await plain(5)
             for _ in range(chance.randint(1, 2)):
                 if chance.random() < 0.9:
-                    await one.does(client, chance.choice(OTHER))
+                    await lane.does(client, chance.choice(OTHER))
                 else:
-                    await one.does(client, *chance.choice(PACKETS))
+                    await lane.does(client, *chance.choice(PACKETS))
                 await plain(3)
             if chance.random() < 0.3:
                 assert (await direct.query("REPLACE INTO t (id, n) VALUES (1000, 1)")).ok
-                await one.on.caught_up()
+                await lane.proxy.caught_up()
             if chance.random() < 0.7:
-                await one.does(client, *RESET)
+                await lane.does(client, *RESET)
 
     assert (await both(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER, Scope.PROXY])
 async def test_sessions_beside_each_other(scope: Scope) -> None:
-    async def scenario(one: Lane) -> None:
+    async def scenario(lane: Lane) -> None:
         chance = random.Random(scope)
-        clients = [await one.client(), await one.client(BASE)]
+        clients = [await lane.client(), await lane.client(BASE)]
         for _ in range(80):
-            await one.does(chance.choice(clients), chance.choice(PLAIN))
+            await lane.does(chance.choice(clients), chance.choice(PLAIN))
 
     assert (await both(scenario, scope=scope)).went_fast > 20
 
@@ -125,7 +126,44 @@ async def test_sessions_that_rest(seed: int) -> None:
         scenario, connection_sharing="on", connection_sharing_delay=3600.0, kept_connections=2
     )
     assert played.went_fast > 15
-    assert played.on.count("tidegate_connections_given_back_total") > 0
+    assert played.proxy.count("tidegate_connections_given_back_total") > 0
+
+
+PREPARED_READS: Final = (
+    *("SELECT n FROM t WHERE id = ?", "SELECT COUNT(*) FROM t WHERE id >= ? AND n < ?"),
+    *("SELECT 1", "SELECT n FROM t WHERE id = ? FOR UPDATE"),
+)
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, MODERN | Capability.CLIENT_QUERY_ATTRIBUTES])
+@pytest.mark.parametrize("seed", range(4))
+async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
+    async def scenario(lane: Lane) -> None:
+        chance = random.Random(seed)
+        client, other = await lane.client(capabilities), await lane.client(capabilities)
+        known = {
+            who: [await prepare(who, sql) for sql in PREPARED_READS] for who in (client, other)
+        }
+        for turn in range(60):
+            who = chance.choice([client, other])
+            place = chance.randrange(len(PREPARED_READS))
+            values = [number(chance.randint(0, 3)) for _ in range(PREPARED_READS[place].count("?"))]
+            flags = chance.choice([0, 0, 0, 0, 1])  # the last one asks for a cursor
+            execution = ComStmtExecute.of(known[who][place], values, flags)
+            if turn % 8 == 7:
+                await lane.does(who, chance.choice(OTHER[-20:] + PLAIN))
+                await lane.does(who, *reset_statement(known[who][place]))
+            else:
+                attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+                await lane.does(who, execution.serialise(attributes))
+            if chance.random() < 0.2:
+                await lane.does(who, chance.choice(PLAIN))
+
+    assert (await both(scenario)).went_fast > 10
+
+
+def reset_statement(statement: int) -> tuple[bytes, int]:
+    return bytes((Command.COM_STMT_RESET,)) + statement.to_bytes(4, "little"), SIMPLE
 
 
 SETTINGS: Final = ("SET time_zone = '+01:00'", "SET time_zone = DEFAULT", "SELECT 1 + 1")
@@ -137,11 +175,11 @@ NEW: Final = (
 
 
 async def test_statements_of_which_only_the_literals_are_new() -> None:
-    async def scenario(one: Lane) -> None:
-        client = await one.client()
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
         for n in range(20):
             for text in NEW:
-                await one.does(client, text.format(n + 1000, n + 2000))
+                await lane.does(client, text.format(n + 1000, n + 2000))
 
     # All but the first read, which opens a connection, and those behind a write, which may wait.
     assert (await both(scenario)).went_fast >= 40
@@ -178,11 +216,11 @@ CUT_OFF: Final = (0, 3, 4, 5, 20)
 @pytest.mark.parametrize("sql", [READ, WRITE])
 @pytest.mark.parametrize("answer", [*ANSWERS, *CUT_OFF])
 async def test_any_answer(answer: str | int, sql: str, capabilities: Capability) -> None:
-    async def scenario(one: Lane) -> None:
-        primary, replica = one.on.cluster.servers
-        client = await one.client(capabilities)
+    async def scenario(lane: Lane) -> None:
+        primary, replica = lane.proxy.cluster.servers
+        client = await lane.client(capabilities)
         for before in (READ, READ, WRITE, READ, READ):
-            await one.does(client, before)
+            await lane.does(client, before)
         at = primary if sql == WRITE else replica
         if isinstance(answer, int):
             at.faults.drop_connection_after(answer, matching=b" t ")
@@ -198,75 +236,75 @@ async def test_any_answer(answer: str | int, sql: str, capabilities: Capability)
                 "SHOW TIDEGATE LAST",
                 "SELECT FOUND_ROWS()",
             ):
-                await one.does(client, behind)
+                await lane.does(client, behind)
         except (ConnectionError, EOFError):
-            one.seen.append("the end")
+            lane.seen.append("the end")
         if at is replica:
-            await one.on.caught_up()
+            await lane.proxy.caught_up()
 
     assert (await both(scenario)).went_fast > 0
 
 
 async def test_a_result_that_comes_in_parts() -> None:
-    async def scenario(one: Lane) -> None:
-        client = await one.client()
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
         for sql in (READ, READ, "SELECT s FROM wide WHERE id = 1", READ, WRITE, READ):
-            packets = await one.does(client, sql)
+            packets = await lane.does(client, sql)
             assert packets[-1][0] != 0xFF
 
     assert (await both(scenario)).went_fast >= 3
 
 
 async def test_commands_that_come_in_one_piece() -> None:
-    async def scenario(one: Lane) -> None:
-        client = await one.client()
-        await one.does(client, READ)
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
+        await lane.does(client, READ)
         for _ in range(3):
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in (READ, READ, WRITE, READ)))
             for _ in range(4):
-                one.seen.append([one.plain(it) for it in (await client.answer()).packets])
+                lane.seen.append([lane.plain(it) for it in (await client.answer()).packets])
 
     await both(scenario)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 async def test_reads_that_are_audited(share: float) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await one.client()
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
         for _ in range(4):
             for sql in (WRITE, READ, READ, READ, READ):
-                await one.does(client, sql)
+                await lane.does(client, sql)
 
     assert (await both(scenario, self_audit=share)).went_fast > 0
 
 
 async def test_a_client_that_leaves_in_between() -> None:
-    async def scenario(one: Lane) -> None:
-        replica = one.on.cluster.replicas[0]
-        client = await one.client()
+    async def scenario(lane: Lane) -> None:
+        replica = lane.proxy.cluster.replicas[0]
+        client = await lane.client()
         for sql in (READ, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
         replica.faults.delay_reply(0.2, matching=b" t ")
         client.send(query(READ))
         await eventually(lambda: asked(replica).count(READ) == 4)
         client.abort()
-        await eventually(lambda: not one.on.proxy.sessions)
+        await eventually(lambda: not lane.proxy.shared.sessions)
 
     await both(scenario)
 
 
 async def test_a_primary_that_is_lost_during_a_read() -> None:
-    async def scenario(one: Lane) -> None:
-        replica = one.on.cluster.replicas[0]
-        client = await one.client()
+    async def scenario(lane: Lane) -> None:
+        replica = lane.proxy.cluster.replicas[0]
+        client = await lane.client()
         for sql in (READ, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
         replica.faults.delay_reply(0.2, matching=b" t ")
         client.send(query(READ))
         await eventually(lambda: asked(replica).count(READ) == 4)
-        (session,) = (it for it in one.on.proxy.sessions if it.client.fast or not one.fast)
+        (session,) = (it for it in lane.proxy.shared.sessions if it.client.fast or not lane.fast)
         session._servers.primary.give_up("test")
-        one.seen.append(await client.rest())
+        lane.seen.append(await client.rest())
 
     await both(scenario)
 
@@ -292,22 +330,22 @@ class Splitter(asyncio.Protocol):
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=["modern", "old"])
 async def test_packets_that_are_split_anywhere(capabilities: Capability) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await one.client(capabilities)
-        servers = one.sessions[client]._servers
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client(capabilities)
+        servers = lane.sessions[client]._servers
         for sql in (READ, WRITE, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
         connections = [servers.primary, *servers.replicas]
         packet = frame(query(READ), 0)
         for at in range(1, len(packet) + 1):
             for connection in connections:
                 connection._transport.set_protocol(Splitter(connection, at))
             for sql in (READ, WRITE, READ):
-                await one.does(client, sql)
+                await lane.does(client, sql)
             client.send_bytes(packet[:at])
-            await one.on.caught_up()
+            await lane.proxy.caught_up()
             client.send_bytes(packet[at:])
-            one.seen.append([one.plain(it) for it in (await client.answer()).packets])
+            lane.seen.append([lane.plain(it) for it in (await client.answer()).packets])
         for connection in connections:
             connection._transport.set_protocol(connection)
 
@@ -341,42 +379,42 @@ HOSTILE: Final = {
 async def test_whatever_a_client_sends(data: bytes, capabilities: Capability) -> None:
     """Between plain statements, all in one piece; then it says no more."""
 
-    async def scenario(one: Lane) -> None:
-        client = await one.client(capabilities)
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client(capabilities)
         attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         for sql in (READ, WRITE, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
         read, write = (frame(com_query(sql.encode(), attributes), 0) for sql in (READ, WRITE))
         client.send_bytes(read + data + write + read + read)
         client.writer.write_eof()
-        one.seen.append(one.plain(await client.reader.read()))
-        await eventually(lambda: not one.on.proxy.sessions)
+        lane.seen.append(lane.plain(await client.reader.read()))
+        await eventually(lambda: not lane.proxy.shared.sessions)
 
     assert (await both(scenario)).went_fast > 0
 
 
 async def test_a_failover_between_two_statements() -> None:
-    async def scenario(one: Lane) -> None:
-        client, other = await one.client(), await one.client()
+    async def scenario(lane: Lane) -> None:
+        client, other = await lane.client(), await lane.client()
         for sql in (READ, WRITE, READ, READ):
-            await one.does(client, sql)
-        await one.on.caught_up()
-        promote(one.on.proxy, one.on.proxy.topology.replicas[0])
-        one.seen.append((await client.rest())[:9])
-        one.seen.append((await other.rest())[:9])
+            await lane.does(client, sql)
+        await lane.proxy.caught_up()
+        promote(lane.proxy.shared, lane.proxy.shared.topology.replicas[0])
+        lane.seen.append((await client.rest())[:9])
+        lane.seen.append((await other.rest())[:9])
 
     assert (await both(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize("what", ["epoch", "term", "strayed", "down", "gtids", "doubt", "refused"])
 async def test_servers_that_change_between_two_statements(what: str) -> None:
-    async def scenario(one: Lane) -> None:
-        topology = one.on.proxy.topology
+    async def scenario(lane: Lane) -> None:
+        topology = lane.proxy.shared.topology
         primary, replica = topology.primary, topology.replicas[0]
-        client = await one.client()
+        client = await lane.client()
         for sql in (READ, WRITE, READ, READ, WRITE, READ):
-            await one.does(client, sql)
-        await one.on.caught_up()
+            await lane.does(client, sql)
+        await lane.proxy.caught_up()
         if what == "epoch":
             replica.distrust(replica.epoch)
         elif what == "term":
@@ -384,51 +422,51 @@ async def test_servers_that_change_between_two_statements(what: str) -> None:
         elif what == "strayed":
             replica.diverged_gtids = replica.applied
         elif what == "down":
-            replica.silent(one.on.proxy.now() + 3600)
+            replica.silent(lane.proxy.shared.now() + 3600)
         elif what == "gtids":
             primary.gtids = False
         elif what == "doubt":
             replica.proof_max_age = 0.0
         else:
-            topology.refusals.add(one.sessions[client]._current.command.statement.digest, 1e9)
+            topology.refusals.add(lane.sessions[client]._current.command.statement.digest, 1e9)
         for sql in (READ, WRITE, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
 
     assert (await both(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize("sql", [READ, WRITE])
 async def test_a_statement_that_is_killed(sql: str) -> None:
-    async def scenario(one: Lane) -> None:
-        primary, replica = one.on.cluster.servers
-        client, killer = await one.client(), await one.client()
+    async def scenario(lane: Lane) -> None:
+        primary, replica = lane.proxy.cluster.servers
+        client, killer = await lane.client(), await lane.client()
         for before in (READ, WRITE, READ, READ):
-            await one.does(client, before)
-        await one.on.caught_up()
+            await lane.does(client, before)
+        await lane.proxy.caught_up()
         at = primary if sql == WRITE else replica
         gate = at.faults.hold_reply(matching=b" t ", raw=err(1317, "interrupted"))
         client.send(query(sql))
         await eventually(lambda: gate.held == 1)
-        number = one.sessions[client].connection_id
+        number = lane.sessions[client].connection_id
         assert (await killer.query(f"KILL QUERY {number}")).ok
         gate.open()
-        one.seen.append((await client.answer()).packets)
+        lane.seen.append((await client.answer()).packets)
         for behind in (READ, WRITE, READ, READ):
-            await one.does(client, behind)
+            await lane.does(client, behind)
 
     assert (await both(scenario)).went_fast > 0
 
 
 async def test_a_user_whom_a_replica_does_not_let_in() -> None:
-    async def scenario(one: Lane) -> None:
-        client = await one.client()
-        one.sessions[client].state.preferred = 0
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
+        lane.sessions[client].state.preferred = 0
         for sql in (READ, READ):
-            await one.does(client, sql)
-        replica = one.on.cluster.replicas[0]
+            await lane.does(client, sql)
+        replica = lane.proxy.cluster.replicas[0]
         replica.faults.arm(Fault(b"", None, login=True, error=MySQLError(1045, "28000", "no")))
         replica.disconnect()
         for sql in (READ, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
 
     assert (await both(scenario, replicas=2)).went_fast > 0

@@ -21,42 +21,42 @@ _SEEN: Final = (READ, WRITE, READ, WRITE, READ, READ, "SHOW TIDEGATE LAST")
 _IDS: Final = ["modern", "old"]
 
 
-async def warm_up(one: Lane, capabilities: Capability = MODERN) -> Client:
+async def warm_up(lane: Lane, capabilities: Capability = MODERN) -> Client:
     """A client whose next read behind a write is one that waits."""
-    client = await one.client(capabilities)
+    client = await lane.client(capabilities)
     for sql in (READ, WRITE, READ, WRITE, READ):
-        await one.does(client, sql)
-    await one.does(client, WRITE)
+        await lane.does(client, sql)
+    await lane.does(client, WRITE)
     return client
 
 
-async def go_on(one: Lane, client: Client) -> None:
+async def go_on(lane: Lane, client: Client) -> None:
     """See that the session is as it was on the other way."""
-    replica = one.on.proxy.topology.replicas[0]
+    replica = lane.proxy.shared.topology.replicas[0]
     try:
         for sql in _SEEN:
-            await one.does(client, sql)
+            await lane.does(client, sql)
             # Else times would tell whether the replica is asked again, and what it has by then.
             replica.caught_up()
             replica.reached()
-            await one.on.caught_up()
+            await lane.proxy.caught_up()
     except (ConnectionError, EOFError):
-        one.seen.append("the end")
+        lane.seen.append("the end")
 
 
-def _waits(one: Lane) -> int:
-    return sum("WAIT_FOR" in text for text in asked(one.on.cluster.replicas[0]))
+def _waits(lane: Lane) -> int:
+    return sum("WAIT_FOR" in text for text in asked(lane.proxy.cluster.replicas[0]))
 
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
 async def test_a_read_that_waits_takes_the_fast_path(capabilities: Capability) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one, capabilities)
-        waits = _waits(one)
-        await one.does(client, READ)
-        assert _waits(one) == waits + 1
-        await one.does(client, READ)
-        assert _waits(one) == waits + 1  # what was proved, stands
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane, capabilities)
+        waits = _waits(lane)
+        await lane.does(client, READ)
+        assert _waits(lane) == waits + 1
+        await lane.does(client, READ)
+        assert _waits(lane) == waits + 1  # what was proved, stands
 
     assert (await both(scenario)).waited_fast == 3
 
@@ -64,17 +64,17 @@ async def test_a_read_that_waits_takes_the_fast_path(capabilities: Capability) -
 @pytest.mark.parametrize("scope", list(Scope))
 @pytest.mark.parametrize("delay", [0.0, 0.01])
 async def test_clients_that_write_and_read(scope: Scope, delay: float) -> None:
-    async def scenario(one: Lane) -> None:
-        clients = [await one.client(), await one.client(BASE)]
+    async def scenario(lane: Lane) -> None:
+        clients = [await lane.client(), await lane.client(BASE)]
         if scope is Scope.APPLICATION:
             for client in clients:
-                await one.does(client, "SET tidegate_application = 'shop'")
+                await lane.does(client, "SET tidegate_application = 'shop'")
         for client in clients:
-            await one.does(client, READ)
+            await lane.does(client, READ)
         for current in range(12):
             client = clients[current % 3 % 2]
-            await one.does(client, WRITE)
-            await one.does(client, READ)
+            await lane.does(client, WRITE)
+            await lane.does(client, READ)
 
     played = await both(scenario, scope=scope, apply_delay=delay, wait_budget=5.0)
     assert played.waited_fast > 0
@@ -114,26 +114,26 @@ def _answers(*, modern: bool) -> dict[str, bytes]:
 async def test_any_answer_to_the_wait(answer: str | int, capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
 
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one, capabilities)
-        faults = one.on.cluster.replicas[0].faults
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane, capabilities)
+        faults = lane.proxy.cluster.replicas[0].faults
         if isinstance(answer, int):
             faults.drop_connection_after(answer, matching=_WAIT)
         else:
             reply = _answers(modern=capabilities is MODERN)[answer]
             faults.raw_reply(reply, matching=_WAIT)
-        await go_on(one, client)
+        await go_on(lane, client)
 
     assert (await both(scenario)).waited_fast > 0
 
 
 @pytest.mark.parametrize("on_timeout", list(TimeoutPolicy))
 async def test_a_wait_that_runs_out(on_timeout: TimeoutPolicy) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one)
-        faults = one.on.cluster.replicas[0].faults
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane)
+        faults = lane.proxy.cluster.replicas[0].faults
         faults.raw_reply(_answers(modern=True)["out of time"], matching=_WAIT)
-        await go_on(one, client)
+        await go_on(lane, client)
 
     assert (await both(scenario, on_timeout=on_timeout)).waited_fast > 0
 
@@ -159,14 +159,14 @@ _READ_ANSWERS: Final = {
 async def test_any_answer_behind_a_wait(answer: str | int, capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
 
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one, capabilities)
-        faults = one.on.cluster.replicas[0].faults
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane, capabilities)
+        faults = lane.proxy.cluster.replicas[0].faults
         if isinstance(answer, int):
             faults.drop_connection_after(answer, matching=b" t ")
         else:
             faults.raw_reply(_READ_ANSWERS[answer], matching=b" t ")
-        await go_on(one, client)
+        await go_on(lane, client)
 
     assert (await both(scenario)).waited_fast > 0
 
@@ -209,16 +209,16 @@ class Regrouping(asyncio.Protocol):
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
 async def test_both_answers_in_chunks_that_end_anywhere(capabilities: Capability) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one, capabilities)
-        await one.does(client, READ)
-        (replica,) = one.sessions[client]._servers.replicas
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane, capabilities)
+        await lane.does(client, READ)
+        (replica,) = lane.sessions[client]._servers.replicas
         at, size = 0, 1
         while at < size:
             regrouping = Regrouping(replica, at)
-            await one.does(client, WRITE)
+            await lane.does(client, WRITE)
             replica._transport.set_protocol(regrouping)
-            await one.does(client, READ)
+            await lane.does(client, READ)
             replica._transport.set_protocol(replica)
             at, size = at + 1, regrouping.size
         assert size > 100
@@ -228,26 +228,26 @@ async def test_both_answers_in_chunks_that_end_anywhere(capabilities: Capability
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
 async def test_both_answers_in_more_chunks(capabilities: Capability) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one, capabilities)
-        await one.does(client, READ)
-        (replica,) = one.sessions[client]._servers.replicas
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane, capabilities)
+        await lane.does(client, READ)
+        (replica,) = lane.sessions[client]._servers.replicas
         for length in (1, 2, 3, 5, 7, 11, 50):
-            await one.does(client, WRITE)
+            await lane.does(client, WRITE)
             replica._transport.set_protocol(Regrouping(replica, *range(0, 300, length)))
-            await one.does(client, READ)
+            await lane.does(client, READ)
             replica._transport.set_protocol(replica)
 
     assert (await both(scenario)).waited_fast > 0
 
 
 async def test_a_replica_that_stays_silent() -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one)
-        gate = one.on.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
-        await go_on(one, client)
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane)
+        gate = lane.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
+        await go_on(lane, client)
         gate.open()
-        await one.does(client, READ)
+        await lane.does(client, READ)
 
     assert (await both(scenario, wait_budget=0.05, connect_timeout=0.2)).waited_fast > 0
 
@@ -260,24 +260,24 @@ HAPPENINGS: Final = ("the client leaves", "the primary is lost", "the replica is
 async def test_what_happens_before_and_behind_the_answer_to_the_wait(
     held: bytes, happens: str
 ) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one)
-        killer = await one.on.session()
-        session = one.sessions[client]
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane)
+        killer = await lane.proxy.session()
+        session = lane.sessions[client]
         raw = err(1317, "interrupted") if happens == "a KILL" else None
-        gate = one.on.cluster.replicas[0].faults.hold_reply(matching=held, raw=raw)
+        gate = lane.proxy.cluster.replicas[0].faults.hold_reply(matching=held, raw=raw)
         client.send(query(READ))
         await eventually(lambda: gate.held == 1)
         if happens == "the client leaves":
             client.abort()
-            await eventually(lambda: len(one.on.proxy.sessions) == 1)
+            await eventually(lambda: len(lane.proxy.shared.sessions) == 1)
             if held is _WAIT:
-                replica = one.on.cluster.replicas[0]
+                replica = lane.proxy.cluster.replicas[0]
                 await eventually(lambda: any("KILL" in text for text in asked(replica)))
             gate.open()
         elif happens == "the primary is lost":
             session._servers.primary.give_up("test")
-            one.seen.append(await client.rest())
+            lane.seen.append(await client.rest())
             gate.open()
         else:
             if happens == "the replica is lost":
@@ -285,46 +285,46 @@ async def test_what_happens_before_and_behind_the_answer_to_the_wait(
             else:
                 assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok
             gate.open()
-            one.seen.append((await client.answer()).packets)
-            await go_on(one, client)
-        assert not any(one.on.proxy.waits._waits.values())
+            lane.seen.append((await client.answer()).packets)
+            await go_on(lane, client)
+        assert not any(lane.proxy.shared.waits._waits.values())
 
     assert (await both(scenario)).waited_fast > 0
 
 
 async def test_commands_that_come_in_one_piece() -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one)
-        await one.does(client, READ)
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane)
+        await lane.does(client, READ)
         for _ in range(3):
             pieces = (WRITE, READ, READ, WRITE, READ)
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in pieces))
             for _ in pieces:
-                one.seen.append([one.plain(it) for it in (await client.answer()).packets])
+                lane.seen.append([lane.plain(it) for it in (await client.answer()).packets])
 
     await both(scenario)
 
 
 async def test_a_read_that_joins_the_wait_of_another_session() -> None:
-    async def scenario(one: Lane) -> None:
-        client, other = await one.client(), await one.client()
+    async def scenario(lane: Lane) -> None:
+        client, other = await lane.client(), await lane.client()
         for sql in (READ, WRITE, READ, WRITE, READ):
-            await one.does(client, sql)
-            await one.does(other, READ)
-        await one.does(client, WRITE)
-        gate = one.on.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
+            await lane.does(client, sql)
+            await lane.does(other, READ)
+        await lane.does(client, WRITE)
+        gate = lane.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
         client.send(query(READ))
         await eventually(lambda: gate.held == 1)
         await asyncio.sleep(0.01)
-        waits = _waits(one)
+        waits = _waits(lane)
         other.send(query(READ))
-        (wait,) = one.on.proxy.waits._waits[one.on.proxy.topology.replicas[0]]
+        (wait,) = lane.proxy.shared.waits._waits[lane.proxy.shared.topology.replicas[0]]
         await eventually(lambda: len(wait.joined) == 1)
         gate.open()
         for each in (client, other):
-            one.seen.append((await each.answer()).packets)
-        assert _waits(one) == waits
-        await go_on(one, other)
+            lane.seen.append((await each.answer()).packets)
+        assert _waits(lane) == waits
+        await go_on(lane, other)
 
     played = await both(scenario, scope=Scope.USER, wait_budget=5.0)
     assert played.waited_fast > 0
@@ -332,21 +332,21 @@ async def test_a_read_that_joins_the_wait_of_another_session() -> None:
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 async def test_reads_that_are_audited(share: float) -> None:
-    async def scenario(one: Lane) -> None:
-        client = await warm_up(one)
+    async def scenario(lane: Lane) -> None:
+        client = await warm_up(lane)
         for _ in range(5):
             for sql in (READ, WRITE, READ, WRITE):
-                await one.does(client, sql)
+                await lane.does(client, sql)
 
     assert ((await both(scenario, self_audit=share)).waited_fast > 0) == (share < 1)
 
 
 @pytest.mark.parametrize("what", ["strayed", "down", "gtids", "doubt", "behind", "epoch"])
 async def test_servers_that_change_between_write_and_read(what: str) -> None:
-    async def scenario(one: Lane) -> None:
-        topology, now = one.on.proxy.topology, one.on.proxy.now()
+    async def scenario(lane: Lane) -> None:
+        topology, now = lane.proxy.shared.topology, lane.proxy.shared.now()
         primary, replica = topology.primary, topology.replicas[0]
-        client = await warm_up(one)
+        client = await warm_up(lane)
         if what == "epoch":
             replica.distrust(replica.epoch)
         elif what == "strayed":
@@ -360,6 +360,6 @@ async def test_servers_that_change_between_write_and_read(what: str) -> None:
         else:
             replica.timed_out(now + 3600, 1.0)
         for sql in (READ, WRITE, READ, READ):
-            await one.does(client, sql)
+            await lane.does(client, sql)
 
     assert (await both(scenario)).waited_fast > 0

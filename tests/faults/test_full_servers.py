@@ -58,32 +58,32 @@ async def never_more_than(most: int, *servers: Server) -> AsyncIterator[None]:
         looking.cancel()
 
 
-async def waits(on: Stage, count: int = 1) -> None:
-    await eventually(lambda: on.count(AWAITED) == count)
+async def waits(proxy: Stage, count: int = 1) -> None:
+    await eventually(lambda: proxy.count(AWAITED) == count)
 
 
 # A login waits for its turn
 
 
 async def test_a_login_waits_until_somebody_leaves() -> None:
-    async with stage(connection_sharing="off", max_server_connections=2) as on:
-        first, _ = await on.session(), await on.session()
-        third = asyncio.ensure_future(on.session())
-        await waits(on)
+    async with stage(connection_sharing="off", max_server_connections=2) as proxy:
+        first, _ = await proxy.session(), await proxy.session()
+        third = asyncio.ensure_future(proxy.session())
+        await waits(proxy)
         assert not third.done()
-        async with never_more_than(2, on.cluster.primary):
+        async with never_more_than(2, proxy.cluster.primary):
             first.abort()
             assert (await (await third).query("SELECT 3")).value == b"3"
-        assert on.count(WAITS, "connected") == 1
+        assert proxy.count(WAITS, "connected") == 1
 
 
 async def test_who_comes_first_is_served_first() -> None:
-    async with stage(connection_sharing="off") as on:
-        client = await on.session()
+    async with stage(connection_sharing="off") as proxy:
+        client = await proxy.session()
         waiting: list[asyncio.Future[Client]] = []
         for number in range(3):
-            waiting.append(asyncio.ensure_future(on.session()))
-            await waits(on, number + 1)
+            waiting.append(asyncio.ensure_future(proxy.session()))
+            await waits(proxy, number + 1)
         for number, one in enumerate(waiting):
             client.abort()
             client = await one
@@ -91,39 +91,39 @@ async def test_who_comes_first_is_served_first() -> None:
 
 
 async def test_a_login_that_waits_too_long_is_told_so() -> None:
-    async with stage(connection_sharing="off", server_connection_timeout=0.05) as on:
-        client = await on.session()
-        late = await on.connect()
+    async with stage(connection_sharing="off", server_connection_timeout=0.05) as proxy:
+        client = await proxy.session()
+        late = await proxy.connect()
         end = await late.log_in()
         assert end[:3] == b"\xff\x10\x04"
         assert b"08004" in end
         assert b"max-server-connections" in end
-        assert on.count(WAITS, "timeout") == 1
-        assert on.count("tidegate_clients_refused_total", "server_full") == 1
-        assert on.count("tidegate_errors_total", "proxy", "1040") == 1
+        assert proxy.count(WAITS, "timeout") == 1
+        assert proxy.count("tidegate_clients_refused_total", "server_full") == 1
+        assert proxy.count("tidegate_errors_total", "proxy", "1040") == 1
         assert (await client.query("SELECT 1")).value == b"1"
 
 
 async def test_a_client_that_leaves_while_it_waits_takes_nobodys_turn() -> None:
-    async with stage(connection_sharing="off", handshake_timeout=0.2) as on:
-        first = await on.session()
-        gone = await on.connect()
+    async with stage(connection_sharing="off", handshake_timeout=0.2) as proxy:
+        first = await proxy.session()
+        gone = await proxy.connect()
         assert b"handshake-timeout" in await gone.log_in()
-        assert on.count(WAITS, "left") == 1
+        assert proxy.count(WAITS, "left") == 1
         first.abort()
-        assert (await (await on.session()).query("SELECT 2")).value == b"2"
+        assert (await (await proxy.session()).query("SELECT 2")).value == b"2"
 
 
 @pytest.mark.parametrize("before", [0, ALIKE], ids=["a new connection", "a kept one"])
 async def test_who_does_not_log_in_keeps_nobody_waiting(before: int) -> None:
-    async with stage() as on:
+    async with stage() as proxy:
         for _ in range(before):
-            (await on.session()).abort()
-            await eventually(lambda: on.count("tidegate_kept_connections") == 1)
-        silent = await on.connect()
+            (await proxy.session()).abort()
+            await eventually(lambda: proxy.count("tidegate_kept_connections") == 1)
+        silent = await proxy.connect()
         greeting = await silent.greet()
         async with asyncio.timeout(5):
-            client = await on.session()
+            client = await proxy.session()
         await client.query("BEGIN")
 
         async def greet_again() -> HandshakeV10:
@@ -131,7 +131,7 @@ async def test_who_does_not_log_in_keeps_nobody_waiting(before: int) -> None:
 
         silent.greet = greet_again  # type: ignore[method-assign]  # a stand-in
         late = asyncio.ensure_future(silent.log_in())
-        await waits(on)
+        await waits(proxy)
         assert (await client.query("SELECT 1")).value == b"1"
         await client.query("COMMIT")
         assert (await late)[0] == 0x00
@@ -140,12 +140,12 @@ async def test_who_does_not_log_in_keeps_nobody_waiting(before: int) -> None:
 
 
 async def test_a_login_that_is_under_way_does_not_give_way() -> None:
-    async with stage(connection_sharing="off") as on:
-        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT @@server_uuid")
-        first = asyncio.ensure_future(on.session())
-        await eventually(lambda: on.proxy.slots.taken(on.proxy.topology.primary) == 1)
-        second = asyncio.ensure_future(on.session())
-        await waits(on)
+    async with stage(connection_sharing="off") as proxy:
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT @@server_uuid")
+        first = asyncio.ensure_future(proxy.session())
+        await eventually(lambda: proxy.shared.slots.taken(proxy.shared.topology.primary) == 1)
+        second = asyncio.ensure_future(proxy.session())
+        await waits(proxy)
         await asyncio.sleep(0.05)
         gate.open()
         client = await first
@@ -156,22 +156,22 @@ async def test_a_login_that_is_under_way_does_not_give_way() -> None:
 
 async def test_kept_connections_make_room() -> None:
     """One that does not fit: it was opened for a client with other capabilities."""
-    async with stage(connection_sharing="off") as on:
-        (await on.session()).abort()
-        await eventually(lambda: on.count("tidegate_kept_connections") == 1)
-        async with never_more_than(1, on.cluster.primary):
-            client = await on.session(capabilities=MODERN & ~Capability.CLIENT_DEPRECATE_EOF)
+    async with stage(connection_sharing="off") as proxy:
+        (await proxy.session()).abort()
+        await eventually(lambda: proxy.count("tidegate_kept_connections") == 1)
+        async with never_more_than(1, proxy.cluster.primary):
+            client = await proxy.session(capabilities=MODERN & ~Capability.CLIENT_DEPRECATE_EOF)
             assert (await client.query("SELECT 1")).value == b"1"
-        assert on.count("tidegate_kept_connections_dropped_total", "room") == 1
+        assert proxy.count("tidegate_kept_connections_dropped_total", "room") == 1
 
 
 async def test_a_slot_that_nobody_has_any_more_is_somebodys() -> None:
-    async with stage(connection_sharing="off") as on:
-        slots, primary = on.proxy.slots, on.proxy.topology.primary
+    async with stage(connection_sharing="off") as proxy:
+        slots, primary = proxy.shared.slots, proxy.shared.topology.primary
         slot = slots.try_take(primary)
         assert slot is not None
-        waiting = asyncio.ensure_future(on.session())
-        await waits(on)
+        waiting = asyncio.ensure_future(proxy.session())
+        await waits(proxy)
         del slot
         assert (await (await waiting).query("SELECT 1")).value == b"1"
 
@@ -180,39 +180,39 @@ async def test_a_slot_that_nobody_has_any_more_is_somebodys() -> None:
 
 
 async def test_who_rests_gives_way_at_once() -> None:
-    async with stage() as on, never_more_than(1, on.cluster.primary):
-        clients = [await on.session() for _ in range(5)]
+    async with stage() as proxy, never_more_than(1, proxy.cluster.primary):
+        clients = [await proxy.session() for _ in range(5)]
         for current in range(3):
             for number, client in enumerate(clients):
                 answer = await client.query(f"SELECT {current * 10 + number}")
                 assert answer.value == b"%d" % (current * 10 + number)
-        assert on.count(BORROWED) >= 14
-        assert on.count(WAITS, "timeout") == 0
+        assert proxy.count(BORROWED) >= 14
+        assert proxy.count(WAITS, "timeout") == 0
 
 
 async def test_who_never_rests_gives_way_between_two_commands() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         for _ in range(300):
             client.send(query("SELECT 1"))
         async with asyncio.timeout(20):
-            await on.session()
-        assert on.statements() < 300
+            await proxy.session()
+        assert proxy.statements() < 300
         for _ in range(300):
             assert (await client.answer()).value == b"1"
 
 
 async def test_a_change_of_user_keeps_its_connection() -> None:
-    async with stage(connection_sharing="off", server_connection_timeout=0.5) as on:
-        client = await on.session()
+    async with stage(connection_sharing="off", server_connection_timeout=0.5) as proxy:
+        client = await proxy.session()
         client.send(change_user("other"))
         assert (await finish_change(client, "word"))[0] == 0x00
-        assert b"08004" in await (await on.connect()).log_in()
+        assert b"08004" in await (await proxy.connect()).log_in()
 
 
 async def test_each_goes_on_as_it_was() -> None:
-    async with stage(max_server_connections=2) as on:
-        clients = [await on.session() for _ in range(6)]
+    async with stage(max_server_connections=2) as proxy:
+        clients = [await proxy.session() for _ in range(6)]
         for number, client in enumerate(clients):
             assert (await client.query(f"SET time_zone = '+0{number}:00'")).ok
         for _ in range(2):
@@ -221,62 +221,62 @@ async def test_each_goes_on_as_it_was() -> None:
 
 
 async def test_only_as_many_give_way_as_others_wait() -> None:
-    async with stage(max_server_connections=3) as on:
-        clients = [await on.session() for _ in range(3)]
+    async with stage(max_server_connections=3) as proxy:
+        clients = [await proxy.session() for _ in range(3)]
         for client in clients:
             await client.query("SELECT 1")
         await asyncio.sleep(0.05)
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
-        late = asyncio.ensure_future(on.session())
+        gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
+        late = asyncio.ensure_future(proxy.session())
         await asyncio.sleep(0.1)
         gate.open()
         await late
-        assert on.count("tidegate_connections_given_back_total") == 1
+        assert proxy.count("tidegate_connections_given_back_total") == 1
 
 
 async def test_nobody_gives_way_while_a_connection_is_cleaned() -> None:
-    async with stage(max_server_connections=3) as on:
-        clients = [await on.session() for _ in range(3)]
+    async with stage(max_server_connections=3) as proxy:
+        clients = [await proxy.session() for _ in range(3)]
         for client in clients:
             await client.query("SELECT 1")
         await asyncio.sleep(0.05)
-        gate = on.cluster.primary.faults.hold_reply(matching=b"ROLLBACK AND NO CHAIN")
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"ROLLBACK AND NO CHAIN")
         clients[0].abort()
-        late = asyncio.ensure_future(on.session())
+        late = asyncio.ensure_future(proxy.session())
         await asyncio.sleep(0.1)
         gate.open()
         await late
-        assert on.count("tidegate_connections_given_back_total") == 0
+        assert proxy.count("tidegate_connections_given_back_total") == 0
 
 
 async def test_a_connection_that_changes_hands_is_not_opened_anew() -> None:
     """The next one waits until nothing of the last one is left."""
-    async with stage(max_server_connections=2) as on:
-        clients = [await on.session() for _ in range(4)]
+    async with stage(max_server_connections=2) as proxy:
+        clients = [await proxy.session() for _ in range(4)]
         for current in range(4):
-            opened = on.count(OPENED)
+            opened = proxy.count(OPENED)
             for client in clients:
                 assert (await client.query("SELECT 1")).value == b"1"
             if current > 1:
-                assert on.count(OPENED) == opened
+                assert proxy.count(OPENED) == opened
 
 
 async def test_many_that_never_rest_take_turns() -> None:
-    async with stage(max_server_connections=2) as on:
-        clients = [await on.session() for _ in range(5)]
+    async with stage(max_server_connections=2) as proxy:
+        clients = [await proxy.session() for _ in range(5)]
 
         async def work(client: Client, number: int) -> None:
             for current in range(5):
                 value = number * 1000 + current
                 assert (await client.query(f"SELECT {value}")).value == b"%d" % value
 
-        async with asyncio.timeout(60), never_more_than(2, on.cluster.primary):
+        async with asyncio.timeout(60), never_more_than(2, proxy.cluster.primary):
             await asyncio.gather(*map(work, clients, range(5)))
 
 
 async def test_a_transaction_does_not_give_way() -> None:
-    async with stage(server_connection_timeout=1.0) as on:
-        client, other = await on.session(), await on.session()
+    async with stage(server_connection_timeout=1.0) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         await client.query("BEGIN")
         error = (await other.query("SELECT 5")).error
         assert (error.code, error.sqlstate) == (1040, "08004")
@@ -286,53 +286,53 @@ async def test_a_transaction_does_not_give_way() -> None:
 
 
 async def test_a_command_that_came_meanwhile_is_served_behind_the_others() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
         await asyncio.sleep(0.02)
-        gate = on.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
-        late = asyncio.ensure_future(on.session())
-        await waits(on)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
+        late = asyncio.ensure_future(proxy.session())
+        await waits(proxy)
         client.send(query("SELECT 2"))
         await asyncio.sleep(0.05)
         gate.open()
         other = await late
         assert (await client.answer()).value == b"2"
         assert (await other.query("SELECT 3")).value == b"3"
-        assert on.count(BORROWED) == 2
+        assert proxy.count(BORROWED) == 2
 
 
 async def test_who_cannot_give_way_after_all_keeps_its_connection() -> None:
-    async with stage(server_connection_timeout=1.0) as on:
-        client = await on.session()
+    async with stage(server_connection_timeout=1.0) as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT PRIMARY KEY)")
         await client.query("INSERT INTO t VALUES (1)")  # ROW_COUNT() is 1
-        late = await on.connect()
+        late = await proxy.connect()
         assert b"08004" in await late.log_in()
         assert (await client.query("SELECT ROW_COUNT()")).value == b"1"
         await client.query("SELECT 1")
-        assert await on.session()
+        assert await proxy.session()
 
 
 @pytest.mark.parametrize("sql", ["SELECT 5", "INSERT INTO t VALUES (1)", "long"])
 async def test_whatever_is_refused_did_not_run(sql: str) -> None:
-    async with stage(server_connection_timeout=1.0) as on:
-        client, other = await on.session(), await on.session()
+    async with stage(server_connection_timeout=1.0) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         await other.query("CREATE TABLE t (id INT PRIMARY KEY)")
-        await away(on, other, sql="SELECT 1")
+        await away(proxy, other, sql="SELECT 1")
         await client.query("BEGIN")
         if sql == "long":
             sql = "SELECT LENGTH('" + "x" * (3 * STREAM_ABOVE) + "')"
         assert (await other.query(sql)).error.code == 1040
-        assert sql not in asked(on.cluster.primary)
+        assert sql not in asked(proxy.cluster.primary)
         await client.query("ROLLBACK")
         assert (await other.query("SELECT 6")).value == b"6"
 
 
 async def test_a_read_that_would_have_asked_the_primary_is_refused() -> None:
     options = {"replicas": 1, "consistency": Level.STRONG}
-    async with stage(server_connection_timeout=1.0, **options) as on:
-        client, other = await on.session(), await on.session()
+    async with stage(server_connection_timeout=1.0, **options) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         await client.query("BEGIN")
         assert (await other.query("SELECT 5")).error.code == 1040
         await client.query("COMMIT")
@@ -342,21 +342,21 @@ async def test_a_read_that_would_have_asked_the_primary_is_refused() -> None:
 async def test_who_is_not_let_in_any_more_is_told_so_behind_a_question() -> None:
     """A read for which the primary is to be asked first."""
     options = {"replicas": 1, "consistency": Level.STRONG, "max_server_connections": 0}
-    async with stage(login_age=0.001, **options) as on:
-        client = await on.session()
+    async with stage(login_age=0.001, **options) as proxy:
+        client = await proxy.session()
         await client.query("SELECT 5")
         for _ in range(2):
-            for session in list(on.proxy.sessions):
+            for session in list(proxy.shared.sessions):
                 session.rest()
-        await eventually(lambda: on.count(RESTING) == 1)
-        on.cluster.primary.accounts["app"] = "another"
+        await eventually(lambda: proxy.count(RESTING) == 1)
+        proxy.cluster.primary.accounts["app"] = "another"
         assert (await client.query("SELECT 5")).error.code == 1045
         assert await client.rest() == b""
 
 
 async def test_a_kill_of_who_rests_needs_a_connection() -> None:
-    async with stage(server_connection_timeout=0.5) as on:
-        client, other = await on.session(), await on.session()
+    async with stage(server_connection_timeout=0.5) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         assert client.greeting is not None
         await other.query("SELECT 1")
         error = (await other.query(f"KILL {client.greeting.thread_id}")).error
@@ -368,80 +368,80 @@ async def test_a_kill_of_who_rests_needs_a_connection() -> None:
 
 
 async def test_a_read_does_not_wait_long_for_a_replica() -> None:
-    async with stage(replicas=1, wait_budget=0.05, connection_sharing="off") as on:
-        held = on.proxy.slots.try_take(on.proxy.topology.replicas[0])
+    async with stage(replicas=1, wait_budget=0.05, connection_sharing="off") as proxy:
+        held = proxy.shared.slots.try_take(proxy.shared.topology.replicas[0])
         assert held is not None
-        client = await on.session()
+        client = await proxy.session()
         assert (await client.query("SELECT 1")).value == b"1"
-        assert on.statements("primary", "replica_full") == 1
+        assert proxy.statements("primary", "replica_full") == 1
         held.free()
         assert (await client.query("SELECT 2")).value == b"2"
-        assert on.statements("replica") == 1
+        assert proxy.statements("replica") == 1
 
 
 async def test_who_waits_for_the_primary_gives_way_at_a_replica() -> None:
-    async with stage(replicas=1, wait_budget=20.0) as on:
-        first, second, third = [await on.session() for _ in range(3)]
+    async with stage(replicas=1, wait_budget=20.0) as proxy:
+        first, second, third = [await proxy.session() for _ in range(3)]
         await third.query("CREATE TABLE t (id INT PRIMARY KEY)")
-        await on.caught_up()
+        await proxy.caught_up()
         await third.query("BEGIN")  # and keeps the primary's connection
-        await eventually(lambda: on.count(RESTING) == 2)
+        await eventually(lambda: proxy.count(RESTING) == 2)
         assert (await first.query("SELECT 1")).value == b"1"
         first.send(query("INSERT INTO t VALUES (1)"))
-        await waits(on)
+        await waits(proxy)
         assert (await second.query("SELECT 2")).value == b"2"
-        assert on.statements("replica") == 2
+        assert proxy.statements("replica") == 2
         await third.query("COMMIT")
         assert (await first.answer()).ok
 
 
 async def test_reads_on_replicas_take_turns() -> None:
-    async with stage(replicas=1, wait_budget=20.0, max_server_connections=2) as on:
-        clients = [await on.session() for _ in range(6)]
+    async with stage(replicas=1, wait_budget=20.0, max_server_connections=2) as proxy:
+        clients = [await proxy.session() for _ in range(6)]
 
         async def work(client: Client, number: int) -> None:
             for current in range(5):
                 value = number * 1000 + current
                 assert (await client.query(f"SELECT {value}")).value == b"%d" % value
 
-        servers = on.cluster.servers
+        servers = proxy.cluster.servers
         async with asyncio.timeout(60), never_more_than(2 + 1, *servers):  # and the monitor's
             await asyncio.gather(*map(work, clients, range(6)))
-        assert on.statements("replica") == 30
+        assert proxy.statements("replica") == 30
 
 
 # A session borrows without a login
 
 
 async def test_who_comes_back_soon_need_not_log_in() -> None:
-    async with stage(max_server_connections=0) as on:
-        clients = [await on.session() for _ in range(2)]
-        pool, primary = on.proxy.pool, on.proxy.topology.primary
+    async with stage(max_server_connections=0) as proxy:
+        clients = [await proxy.session() for _ in range(2)]
+        pool, primary = proxy.shared.pool, proxy.shared.topology.primary
         for current in range(3):
-            await away(on, *clients)
+            await away(proxy, *clients)
             await eventually(lambda: all(one.clean for one in pool.of(primary)))
-            before = on.count(LENT)
+            before = proxy.count(LENT)
             for client in clients:
                 assert (await client.query(f"SELECT {current}")).value == b"%d" % current
-            assert on.count(LENT) - before == (
+            assert proxy.count(LENT) - before == (
                 2 if current else 0
             )  # ids that were told end at first
 
 
 async def test_who_has_another_schema_by_now_logs_in() -> None:
-    async with stage(max_server_connections=0) as on:
-        client = await on.session(database="test")
+    async with stage(max_server_connections=0) as proxy:
+        client = await proxy.session(database="test")
         await client.query("USE second")
         for _ in range(2):
-            await away(on, client)
+            await away(proxy, client)
             assert (await client.query("SELECT DATABASE()")).value == b"second"
 
 
 async def test_what_a_login_is_remembered_for_ends() -> None:
-    async with stage(max_server_connections=0, login_age=0.05) as on:
-        client = await on.session()
-        await away(on, client)
-        on.cluster.primary.accounts["app"] = "another"
+    async with stage(max_server_connections=0, login_age=0.05) as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        proxy.cluster.primary.accounts["app"] = "another"
         await asyncio.sleep(0.1)
         assert (await client.query("SELECT 1")).error.code == 1045
 
@@ -449,18 +449,18 @@ async def test_what_a_login_is_remembered_for_ends() -> None:
 async def test_a_snapshot_on_a_replica_does_not_give_way() -> None:
     """Its session has no connection to the primary: its first read opened the transaction there."""
     options = {"replicas": 1, "wait_budget": 0.1, "transaction_reads": TransactionReads.SNAPSHOT}
-    async with stage(**options) as on:
-        first, second = await on.session(), await on.session()
+    async with stage(**options) as proxy:
+        first, second = await proxy.session(), await proxy.session()
         await second.query("CREATE TABLE t (id INT PRIMARY KEY)")
         await second.query("COMMIT")  # so that it may give way
-        await on.caught_up()
+        await proxy.caught_up()
         await first.query("SET autocommit = 0")
         await first.query("COMMIT")
         await second.query("BEGIN")  # so that the first one has no connection to the primary
-        await eventually(lambda: on.count(RESTING) == 1)
+        await eventually(lambda: proxy.count(RESTING) == 1)
         assert (await first.query("SELECT COUNT(*) FROM t")).value == b"0"
         await asyncio.sleep(0.05)
         await second.query("COMMIT")
         assert (await second.query("SELECT COUNT(*) FROM t")).value == b"0"
         assert (await first.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("primary", "replica_full") == 1
+        assert proxy.statements("primary", "replica_full") == 1

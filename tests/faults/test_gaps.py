@@ -9,23 +9,23 @@ GAP = "tidegate_replica_gap_transactions"
 
 async def test_a_gap_is_shown_until_it_is_filled() -> None:
     watching = {"monitor_user": "app", "monitor_password": PASSWORD.encode()}
-    async with stage(1, monitor_interval=0.02, **watching) as on:
-        (mock,) = on.cluster.replicas
-        (replica,) = on.proxy.topology.replicas
+    async with stage(1, monitor_interval=0.02, **watching) as proxy:
+        (mock,) = proxy.cluster.replicas
+        (replica,) = proxy.shared.topology.replicas
         mock.applying = False
         mock.set_variable("replica_preserve_commit_order", False)
         mock.applying = True
-        client = await on.direct()
+        client = await proxy.direct()
         await does(client, "CREATE TABLE t (id INT PRIMARY KEY)")
-        await on.caught_up()
-        await eventually(lambda: on.count(GAP) == 0 and replica.gap == 0)
+        await proxy.caught_up()
+        await eventually(lambda: proxy.count(GAP) == 0 and replica.gap == 0)
         held = mock.faults.hold_apply("VALUES (1)")
         for number in (1, 2, 3):
             await does(client, f"INSERT INTO t VALUES ({number})")  # noqa: S608 - a number
         await eventually(lambda: replica.gap == 1)
-        assert on.count(GAP) == 1
+        assert proxy.count(GAP) == 1
         await eventually(lambda: not replica.ordered)
-        client = await on.session()
+        client = await proxy.session()
         shown = await client.query("SHOW TIDEGATE SERVERS")
         assert [row[-1] for row in shown.rows] == [None, b"1"]
         held.open()

@@ -12,54 +12,54 @@ READ = "SELECT 1 UNION SELECT 2"
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY)"
 
 
-def look(on: Stage, times: int = 1) -> None:
+def look(proxy: Stage, times: int = 1) -> None:
     for _ in range(times):
-        Keepalive(on.proxy.sessions).look()
+        Keepalive(proxy.shared.sessions).look()
 
 
 async def test_the_primary_hears_of_a_session_that_reads_on_a_replica() -> None:
-    async with stage() as on:
-        client = await on.session()
-        pings = on.cluster.primary.faults.hold_reply(matching=PING, times=None)
+    async with stage() as proxy:
+        client = await proxy.session()
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         pings.open()
         await client.query(TABLE)
-        look(on)
+        look(proxy)
         for number in (1, 2):
             assert (await client.query(READ)).rows == [[b"1"], [b"2"]]
-            look(on)
+            look(proxy)
             assert (await client.query("SELECT FOUND_ROWS(), ROW_COUNT()")).rows == [[b"2", b"-1"]]
             assert pings.held == number
-            await on.caught_up()
-            look(on)
+            await proxy.caught_up()
+            look(proxy)
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
 
 
 async def test_and_of_one_that_waits_for_a_replica() -> None:
-    async with stage() as on:
-        client = await on.session()
-        pings = on.cluster.primary.faults.hold_reply(matching=PING, times=None)
+    async with stage() as proxy:
+        client = await proxy.session()
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         pings.open()
         await client.query(READ)
-        look(on)
+        look(proxy)
         await eventually(lambda: pings.held == 1)
-        gate = on.cluster.replicas[0].faults.hold_reply(matching=b"UNION")
+        gate = proxy.cluster.replicas[0].faults.hold_reply(matching=b"UNION")
         client.send(query(READ))
         await eventually(lambda: gate.held == 1)
         for number in (2, 3):
-            look(on, 2)
+            look(proxy, 2)
             await eventually(lambda number=number: pings.held == number)
         gate.open()
         assert (await client.answer()).rows == [[b"1"], [b"2"]]
 
 
 async def test_a_write_behind_it_waits_its_turn() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query(TABLE)
-        look(on)
+        look(proxy)
         await client.query(READ)
-        pings = on.cluster.primary.faults.hold_reply(matching=PING)
-        look(on)
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING)
+        look(proxy)
         await eventually(lambda: pings.held == 1)
         client.send(query("INSERT INTO t VALUES (1)"))
         pings.open()
@@ -69,27 +69,27 @@ async def test_a_write_behind_it_waits_its_turn() -> None:
 
 
 async def test_and_of_one_that_the_proxy_answers() -> None:
-    async with stage() as on:
-        client = await on.session()
-        pings = on.cluster.primary.faults.hold_reply(matching=PING, times=None)
+    async with stage() as proxy:
+        client = await proxy.session()
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         pings.open()
         await client.query(TABLE)
-        look(on)
+        look(proxy)
         await client.query("SHOW TIDEGATE LAST")
-        look(on, 3)
+        look(proxy, 3)
         assert (await client.query("DO 1")).ok
         assert pings.held == 1
 
 
 @pytest.mark.parametrize("sql", ["SELECT CONNECTION_ID()", None])
 async def test_it_hears_of_no_other(sql: str | None) -> None:
-    async with stage() as on:
-        client = await on.session()
-        pings = on.cluster.primary.faults.hold_reply(matching=PING, times=None)
+    async with stage() as proxy:
+        client = await proxy.session()
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         await client.query(TABLE)
-        look(on)
+        look(proxy)
         if sql is not None:
             await client.query(sql)
-        look(on, 3)
+        look(proxy, 3)
         assert (await client.query("DO 1")).ok
         assert pings.held == 0

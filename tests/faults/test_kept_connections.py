@@ -33,126 +33,126 @@ def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
     return lending_stage(login_age=0.0, **options)
 
 
-def kept(on: Stage) -> float:
-    return on.count(KEPT, on.proxy.topology.primary.name)
+def kept(proxy: Stage) -> float:
+    return proxy.count(KEPT, proxy.shared.topology.primary.name)
 
 
-def taken(on: Stage) -> float:
-    return on.count(TAKEN, on.proxy.topology.primary.name)
+def taken(proxy: Stage) -> float:
+    return proxy.count(TAKEN, proxy.shared.topology.primary.name)
 
 
-async def leave(on: Stage, client: Client) -> None:
-    before_it = kept(on)
+async def leave(proxy: Stage, client: Client) -> None:
+    before_it = kept(proxy)
     client.send(bytes([Command.COM_QUIT]))
     assert await client.rest() == b""
-    await eventually(lambda: kept(on) > before_it)
+    await eventually(lambda: kept(proxy) > before_it)
 
 
-async def alike(on: Stage, times: int = ALIKE) -> None:
+async def alike(proxy: Stage, times: int = ALIKE) -> None:
     """So many clients, one after the other."""
     for _ in range(times):
-        await leave(on, await on.session())
+        await leave(proxy, await proxy.session())
 
 
 async def test_the_next_client_is_greeted_with_the_connection_that_was_kept() -> None:
-    async with stage() as on:
-        await alike(on)
-        opened = on.count(OPENED)
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        opened = proxy.count(OPENED)
+        client = await proxy.session()
         assert client.greeting is not None
         assert (await client.query("SELECT CONNECTION_ID()")).value == (
             b"%d" % client.greeting.thread_id
         )
-        assert (on.count(OPENED), taken(on), kept(on)) == (opened, 1, ALIKE - 1)
+        assert (proxy.count(OPENED), taken(proxy), kept(proxy)) == (opened, 1, ALIKE - 1)
 
 
 async def test_what_is_kept_for_nobody_is_off() -> None:
-    async with stage(kept_connections=0) as on:
-        client = await on.session()
+    async with stage(kept_connections=0) as proxy:
+        client = await proxy.session()
         client.abort()
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 async def test_what_is_not_needed_closes() -> None:
-    async with stage(kept_connection_age=0.05) as on:
-        await leave(on, await on.session())
-        await eventually(lambda: on.cluster.primary.connections == 0)
-        assert on.count(DROPPED, "age") == 1
+    async with stage(kept_connection_age=0.05) as proxy:
+        await leave(proxy, await proxy.session())
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
+        assert proxy.count(DROPPED, "age") == 1
 
 
 async def test_no_more_are_kept_than_are_wanted() -> None:
-    async with stage(kept_connections=2) as on:
-        clients = [await on.session() for _ in range(4)]
+    async with stage(kept_connections=2) as proxy:
+        clients = [await proxy.session() for _ in range(4)]
         for client in clients:
             client.abort()
-        await eventually(lambda: on.count(DROPPED, "full") == 2)
-        await eventually(lambda: on.cluster.primary.connections == 2)
+        await eventually(lambda: proxy.count(DROPPED, "full") == 2)
+        await eventually(lambda: proxy.cluster.primary.connections == 2)
 
 
 async def test_a_server_that_ends_as_the_client_leaves() -> None:
     """Its end is heard by nobody: the session that had the connection is no more."""
     unhandled: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
-    async with stage() as on:
-        client = await on.session()
-        (session,) = on.proxy.sessions
+    async with stage() as proxy:
+        client = await proxy.session()
+        (session,) = proxy.shared.sessions
         assert session._servers.primary is not None
         transport = session._servers.primary._transport
         assert transport is not None
         transport.close()  # as when the server's end has come, and is told of next
         session.client_lost()
         client.abort()
-        await eventually(lambda: on.cluster.primary.connections == 0)
-        assert kept(on) == 0
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
+        assert kept(proxy) == 0
     assert unhandled == []
 
 
 async def test_a_client_that_does_not_log_in_takes_none() -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.connect()
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.connect()
         greeting = await client.greet()
         client.abort()
-        await eventually(lambda: not on.proxy.sessions.accepting)
-        again = await on.session()
+        await eventually(lambda: not proxy.shared.sessions.accepting)
+        again = await proxy.session()
         assert again.greeting is not None
         assert again.greeting.thread_id == greeting.thread_id
 
 
 async def test_a_connection_that_is_not_clean_in_time_is_not_waited_for() -> None:
-    async with stage() as on:
-        await alike(on, ALIKE - 1)
-        last = await on.session()
-        gate = on.cluster.primary.faults.hold_reply(bytes([Command.COM_RESET_CONNECTION]))
-        await leave(on, last)  # as while a large transaction is rolled back
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy, ALIKE - 1)
+        last = await proxy.session()
+        gate = proxy.cluster.primary.faults.hold_reply(bytes([Command.COM_RESET_CONNECTION]))
+        await leave(proxy, last)  # as while a large transaction is rolled back
+        client = await proxy.session()
         assert (await client.ping()).ok
-        assert on.count(DROPPED, "unfit") == 1
+        assert proxy.count(DROPPED, "unfit") == 1
         gate.open()
 
 
 async def test_two_clients_never_have_one() -> None:
-    async with stage() as on:
-        await alike(on)
-        clients = [await on.connect() for _ in range(3)]
+    async with stage() as proxy:
+        await alike(proxy)
+        clients = [await proxy.connect() for _ in range(3)]
         ids = [(await client.greet()).thread_id for client in clients]
         assert len(set(ids)) == 3
 
 
 async def test_other_capabilities_have_another_connection() -> None:
-    async with stage() as on:
-        await alike(on)
-        other = await on.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
+    async with stage() as proxy:
+        await alike(proxy)
+        other = await proxy.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
         assert (await other.ping()).ok
-        assert taken(on) == 0
-        assert on.count(DROPPED, "unfit") == 1  # its id was told to the wrong client
+        assert taken(proxy) == 0
+        assert proxy.count(DROPPED, "unfit") == 1  # its id was told to the wrong client
 
 
 @pytest.mark.parametrize("how", ["drops", "says nothing", "talks nonsense", "shuts down"])
 async def test_a_kept_connection_that_fails_is_not_missed(how: str) -> None:
-    async with stage(connect_timeout=0.2) as on:
-        await alike(on)
-        faults = on.cluster.primary.faults
+    async with stage(connect_timeout=0.2) as proxy:
+        await alike(proxy)
+        faults = proxy.cluster.primary.faults
         gate = None
         if how == "drops":
             faults.drop_connection_after(0, CHANGE_USER + b"app")
@@ -162,53 +162,53 @@ async def test_a_kept_connection_that_fails_is_not_missed(how: str) -> None:
             faults.raw_reply(frame(b"\x09nonsense", 1), CHANGE_USER + b"app")
         else:
             faults.raw_reply(err(1053, "Server shutdown in progress"), CHANGE_USER + b"app")
-        opened = on.count(OPENED)
-        client = await on.session()
+        opened = proxy.count(OPENED)
+        client = await proxy.session()
         assert (await client.ping()).ok
-        assert on.count(OPENED) == opened + 1
+        assert proxy.count(OPENED) == opened + 1
         if gate is not None:
             gate.open()
 
 
 async def test_a_connection_that_the_server_closes_is_not_kept() -> None:
-    async with stage() as on:
-        await alike(on)
-        await on.cluster.primary.restart()
-        await eventually(lambda: kept(on) == 0)
-        assert on.count(DROPPED, "lost") == ALIKE
-        await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        await proxy.cluster.primary.restart()
+        await eventually(lambda: kept(proxy) == 0)
+        assert proxy.count(DROPPED, "lost") == ALIKE
+        await proxy.session()
 
 
 async def test_a_server_that_does_not_clean_up_is_left() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         reset = frame(bytes([Command.COM_RESET_CONNECTION]), 0)[4:]
-        on.cluster.primary.faults.raw_reply(err(1105, "no"), reset)
+        proxy.cluster.primary.faults.raw_reply(err(1105, "no"), reset)
         client.abort()
-        await eventually(lambda: on.count(DROPPED, "refused") == 1)
+        await eventually(lambda: proxy.count(DROPPED, "refused") == 1)
 
 
 async def test_the_word_of_the_server_on_the_account_is_the_last() -> None:
-    async with stage() as on:
-        await alike(on)
-        on.cluster.primary.accounts["app"] = "changed"
-        client = await on.connect()
+    async with stage() as proxy:
+        await alike(proxy)
+        proxy.cluster.primary.accounts["app"] = "changed"
+        client = await proxy.connect()
         end = await client.log_in()
         assert ErrPacket.parse(end).code == 1045
         # The first attempt knew the password from before; behind the second the client was asked.
-        on.cluster.primary.accounts["app"] = "secret"
-        await on.session()
+        proxy.cluster.primary.accounts["app"] = "secret"
+        await proxy.session()
 
 
 async def test_another_user_gets_the_connection_and_no_more() -> None:
-    async with stage() as on:
-        await alike(on)
-        first = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        first = await proxy.session()
         await first.query("SET @x = 5")
         await first.query("CREATE TEMPORARY TABLE mine (id INT)")
-        await leave(on, first)
-        second = await on.session(user="other", password="word", database="second")
-        assert taken(on) == 2
+        await leave(proxy, first)
+        second = await proxy.session(user="other", password="word", database="second")
+        assert taken(proxy) == 2
         assert first.greeting is not None
         assert second.greeting is not None
         assert second.greeting.thread_id == first.greeting.thread_id
@@ -218,49 +218,51 @@ async def test_another_user_gets_the_connection_and_no_more() -> None:
 
 
 async def test_what_is_under_way_is_not_kept() -> None:
-    async with stage() as on:
-        gate = on.cluster.primary.faults.hold_reply(b"CREATE TABLE t")
-        client = await on.session()
+    async with stage() as proxy:
+        gate = proxy.cluster.primary.faults.hold_reply(b"CREATE TABLE t")
+        client = await proxy.session()
         client.send(b"\x03CREATE TABLE t (id INT)")
-        await eventually(lambda: any("CREATE" in sql for _, sql in on.cluster.primary.statements))
+        await eventually(
+            lambda: any("CREATE" in sql for _, sql in proxy.cluster.primary.statements)
+        )
         client.abort()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
         gate.open()
-        assert kept(on) == 0
+        assert kept(proxy) == 0
 
 
 async def test_a_promotion_leaves_none_of_either_server() -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.session()
         await client.query("SELECT 1")
-        await leave(on, client)
-        promote(on.proxy, on.proxy.topology.replicas[0])
-        assert on.count(KEPT) == 0
-        await eventually(lambda: sum(one.connections for one in on.cluster.servers) == 0)
+        await leave(proxy, client)
+        promote(proxy.shared, proxy.shared.topology.replicas[0])
+        assert proxy.count(KEPT) == 0
+        await eventually(lambda: sum(one.connections for one in proxy.cluster.servers) == 0)
 
 
 async def test_a_stop_closes_all() -> None:
-    async with stage() as on:
-        await alike(on)
-        staying = await on.session()
-        second = await on.session()
-        await leave(on, second)
-        await drain(on.proxy)
-        assert on.count(KEPT) == 0
+    async with stage() as proxy:
+        await alike(proxy)
+        staying = await proxy.session()
+        second = await proxy.session()
+        await leave(proxy, second)
+        await drain(proxy.shared)
+        assert proxy.count(KEPT) == 0
         await staying.rest()
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 async def test_init_connect_needs_a_new_connection() -> None:
-    async with stage() as on:
-        await alike(on)
-        on.cluster.primary.set_variable("init_connect", "SET @begun = 1")
-        opened = on.count(OPENED)
-        client = await on.session()
-        assert on.count(OPENED) == opened + 1
+    async with stage() as proxy:
+        await alike(proxy)
+        proxy.cluster.primary.set_variable("init_connect", "SET @begun = 1")
+        opened = proxy.count(OPENED)
+        client = await proxy.session()
+        assert proxy.count(OPENED) == opened + 1
         client.abort()
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 def counted(limit: bytes) -> bytes:
@@ -305,19 +307,19 @@ def serves(*, most: int = 100, limit: bytes = b"0") -> Script:
 
 async def test_an_account_that_is_counted_keeps_none() -> None:
     script = serves(limit=b"1")
-    async with peer(script) as primary, before(primary.address, kept_connections=4) as on:
-        client = await on.session()
+    async with peer(script) as primary, before(primary.address, kept_connections=4) as proxy:
+        client = await proxy.session()
         client.abort()
         await eventually(lambda: primary.connected == 0)
 
 
 async def test_a_full_server_is_given_room() -> None:
     script = serves(most=2)
-    async with peer(script) as primary, before(primary.address, kept_connections=4) as on:
-        await leave(on, await on.session())
-        await on.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
-        await on.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
-        assert on.count(DROPPED, "room") == 1
-        late = await on.connect()
+    async with peer(script) as primary, before(primary.address, kept_connections=4) as proxy:
+        await leave(proxy, await proxy.session())
+        await proxy.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
+        await proxy.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
+        assert proxy.count(DROPPED, "room") == 1
+        late = await proxy.connect()
         end = await late.log_in()
         assert ErrPacket.parse(end).code == 1040

@@ -55,22 +55,22 @@ async def proxy_of(cluster: Cluster, folder: Path, **options: Any) -> AsyncItera
         cluster,
         state_dir=folder,
         **settings,
-    ) as on:
-        await on.caught_up()
-        apply(on, False)
-        yield on
-        apply(on, True)
+    ) as proxy:
+        await proxy.caught_up()
+        apply(proxy, False)
+        yield proxy
+        apply(proxy, True)
 
 
-def known(on: Stage) -> dict[str, bool]:
+def known(proxy: Stage) -> dict[str, bool]:
     """Whether it is known what the scopes that are alive require, by their keys."""
-    return {scope.key: not scope.unknown for scope in on.proxy.scopes.states()}
+    return {scope.key: not scope.unknown for scope in proxy.shared.scopes.states()}
 
 
-async def kept(on: Stage, scopes: int) -> None:
+async def kept(proxy: Stage, scopes: int) -> None:
     """Wait until so many scopes are kept as they are."""
     await eventually(
-        lambda: on.count("tidegate_scopes_kept") == scopes and not _is_behind(on.proxy)
+        lambda: proxy.count("tidegate_scopes_kept") == scopes and not _is_behind(proxy.shared)
     )
 
 
@@ -90,163 +90,163 @@ def as_killed_now(folder: Path, to: Path) -> Path:
 
 async def test_after_a_stop_nobody_has_to_ask(tmp_path: Path) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
             await does(client, INSERT)
-            before_stop = on.proxy.scopes.states()[0].own
-        async with proxy_of(cluster, tmp_path) as on:
-            asked = probes(on)
-            assert known(on) == {"app": True}
-            reader, writer = await on.session(), await on.session()
+            before_stop = proxy.shared.scopes.states()[0].own
+        async with proxy_of(cluster, tmp_path) as proxy:
+            asked = probes(proxy)
+            assert known(proxy) == {"app": True}
+            reader, writer = await proxy.session(), await proxy.session()
             await does(writer, "INSERT INTO t VALUES (2)")
             assert await count(reader) == 2
-            assert probes(on) == asked
-            assert before_stop <= on.proxy.scopes.states()[0].own
-            assert on.count("tidegate_scopes_restored_total", "yes") == 1
+            assert probes(proxy) == asked
+            assert before_stop <= proxy.shared.scopes.states()[0].own
+            assert proxy.count("tidegate_scopes_restored_total", "yes") == 1
 
 
 async def test_what_was_seen_has_to_be_asked_for(tmp_path: Path) -> None:
     """Which server showed it is not kept."""
     monotonic = "/* tidegate consistency=MONOTONIC_READS */"
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            client = await proxy.session()
             await does(client, INSERT)
             assert await count(client, monotonic) == 1
-        async with proxy_of(cluster, tmp_path) as on:
-            apply(on, False)
-            asked = probes(on)
-            assert await count(await on.session(), monotonic) == 1
-            assert probes(on) == asked + 1
+        async with proxy_of(cluster, tmp_path) as proxy:
+            apply(proxy, False)
+            asked = probes(proxy)
+            assert await count(await proxy.session(), monotonic) == 1
+            assert probes(proxy) == asked + 1
 
 
 async def test_what_is_not_kept_yet_is_unknown_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path / "a") as on:
-            client, shop = await on.session(), await on.session()
+        async with proxy_of(cluster, tmp_path / "a") as proxy:
+            client, shop = await proxy.session(), await proxy.session()
             assert await count(client) == 0
             assert await count(shop, SHOP) == 0
-            await kept(on, 2)
+            await kept(proxy, 2)
             monkeypatch.setattr(kept_scopes, "EVERY_S", 3600.0)  # nothing is written any more
             await does(client, INSERT)
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
-        async with proxy_of(cluster, found) as on:
-            assert known(on) == {"app": False, "shop": True}
-            assert on.count("tidegate_scopes_restored_total", "no") == 1
-            assert await count(await on.session()) == 1
+        async with proxy_of(cluster, found) as proxy:
+            assert known(proxy) == {"app": False, "shop": True}
+            assert proxy.count("tidegate_scopes_restored_total", "no") == 1
+            assert await count(await proxy.session()) == 1
 
 
 async def test_what_is_kept_is_known_after_a_kill(tmp_path: Path) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path / "a") as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path / "a") as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
             for _ in range(3):
                 await does(client, INSERT)
-                await kept(on, 1)
+                await kept(proxy, 1)
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
-        async with proxy_of(cluster, found) as on:
-            assert known(on) == {"app": True}
-            assert await count(await on.session()) == 3
+        async with proxy_of(cluster, found) as proxy:
+            assert known(proxy) == {"app": True}
+            assert await count(await proxy.session()) == 3
 
 
 async def test_a_scope_that_was_dropped_does_not_come_back(tmp_path: Path) -> None:
     """What was written since is not in what was kept of it."""
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path / "a", scope_limit=1) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path / "a", scope_limit=1) as proxy:
+            client = await proxy.session()
             assert await count(client, SHOP) == 0
-            await kept(on, 1)
+            await kept(proxy, 1)
             assert await count(client) == 0
             await does(client, SHOP + INSERT)
             at_once = as_killed_now(tmp_path / "a", tmp_path / "b")
-            await kept(on, 1)
+            await kept(proxy, 1)
             later = as_killed_now(tmp_path / "a", tmp_path / "c")
-        async with proxy_of(cluster, at_once, scope_limit=2) as on:
-            assert not known(on).get("shop")
-            assert await count(await on.session(), SHOP) == 1
-        async with proxy_of(cluster, later, scope_limit=2) as on:
-            assert "shop" not in known(on)
-            assert await count(await on.session(), SHOP) == 1
+        async with proxy_of(cluster, at_once, scope_limit=2) as proxy:
+            assert not known(proxy).get("shop")
+            assert await count(await proxy.session(), SHOP) == 1
+        async with proxy_of(cluster, later, scope_limit=2) as proxy:
+            assert "shop" not in known(proxy)
+            assert await count(await proxy.session(), SHOP) == 1
 
 
 async def test_an_old_scope_does_not_come_back(tmp_path: Path) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            assert await count(await on.session()) == 0
-        async with proxy_of(cluster, tmp_path, scope_age=1e-6) as on:
-            assert known(on) == {}
-            await eventually(lambda: on.count("tidegate_scope_writes_total") == 1)
-        async with proxy_of(cluster, tmp_path) as on:
-            assert known(on) == {}
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert await count(await proxy.session()) == 0
+        async with proxy_of(cluster, tmp_path, scope_age=1e-6) as proxy:
+            assert known(proxy) == {}
+            await eventually(lambda: proxy.count("tidegate_scope_writes_total") == 1)
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert known(proxy) == {}
 
 
 async def test_what_has_no_name_is_remembered(tmp_path: Path) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path / "a") as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path / "a") as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
-            on.proxy.scopes.wrote_unlogged("app", "")
+            proxy.shared.scopes.wrote_unlogged("app", "")
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
         for folder in (found, tmp_path / "a"):
-            async with proxy_of(cluster, folder) as on:
-                assert await count(await on.session()) == 0
-                assert on.statements("primary", "unknown_required") == 1
+            async with proxy_of(cluster, folder) as proxy:
+                assert await count(await proxy.session()) == 0
+                assert proxy.statements("primary", "unknown_required") == 1
             shutil.rmtree(folder)  # as the log says
-            async with proxy_of(cluster, folder) as on:
-                assert await count(await on.session()) == 0
-                assert on.statements("primary", "unknown_required") == 0
+            async with proxy_of(cluster, folder) as proxy:
+                assert await count(await proxy.session()) == 0
+                assert proxy.statements("primary", "unknown_required") == 0
 
 
 async def test_losses_are_told_by_whoever_comes_next(tmp_path: Path) -> None:
     """Each once, whether they were found before the stop or after it."""
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
             await does(client, INSERT)
-            (scope,) = on.proxy.scopes.states()
+            (scope,) = proxy.shared.scopes.states()
             scope.verified(scope.own - scope.own, scope.everything, scope.term)
             lost = scope.lost
             assert lost
-        async with proxy_of(cluster, tmp_path) as on:
-            client = await on.session()
-            (scope,) = on.proxy.scopes.states()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            client = await proxy.session()
+            (scope,) = proxy.shared.scopes.states()
             assert (scope.lost, scope.lost_untold) == (lost, True)
             await refused(client, "SELECT COUNT(*) FROM t", "acknowledged writes are gone", 1105)
             await count(client)
-        async with proxy_of(cluster, tmp_path) as on:
-            assert await count(await on.session()) == 1
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert await count(await proxy.session()) == 1
 
 
 async def test_who_has_diverged_is_remembered(tmp_path: Path) -> None:
     """When names were given again, no comparison finds it any more."""
-    async with with_table(state_dir=tmp_path / "a") as on:
-        await write_and_lose(on)
-        client = await on.session()
+    async with with_table(state_dir=tmp_path / "a") as proxy:
+        await write_and_lose(proxy)
+        client = await proxy.session()
         await write_as_many(client)
-        assert all(replica.diverged for replica in on.proxy.topology.replicas)
+        assert all(replica.diverged for replica in proxy.shared.topology.replicas)
         found = as_killed_now(tmp_path / "a", tmp_path / "b")
-        replicas = on.cluster.replicas
+        replicas = proxy.cluster.replicas
         replicas[1].gtids.reset()  # made anew
-        replicas[1].gtids.add(on.cluster.primary.gtids.executed)
+        replicas[1].gtids.add(proxy.cluster.primary.gtids.executed)
         replicas[1].set_variable("server_uuid", FOREIGN)
         async with before(
-            on.cluster.primary.address,
+            proxy.cluster.primary.address,
             [replica.address for replica in replicas],
             state_dir=found,
             consistency=Level.STRONG,
         ) as again:
             client = await again.session()
-            assert [one.diverged for one in again.proxy.topology.replicas] == [True, False]
+            assert [one.diverged for one in again.shared.topology.replicas] == [True, False]
             await count(client)
             assert again.statements("replica", replicas[0].address) == 0
             client.abort()
-            await eventually(lambda: not again.proxy.sessions)
-            for session in on._clients:
+            await eventually(lambda: not again.shared.sessions)
+            for session in proxy._clients:
                 session.abort()
 
 
@@ -259,18 +259,18 @@ async def test_a_file_that_is_none_stops_nobody(
     monkeypatch.setattr(kept_scopes, "_FIRST_PAUSE_S", 0.01)
     (tmp_path / FILE_NAME).write_bytes(b"no database" * 1000)
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            assert on.count(FAILING) == 1
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert proxy.count(FAILING) == 1
+            client = await proxy.session()
             await does(client, INSERT)
             assert await count(client) == 1
-            await eventually(lambda: on.count("tidegate_scope_file_errors_total") >= 2)
+            await eventually(lambda: proxy.count("tidegate_scope_file_errors_total") >= 2)
             (tmp_path / FILE_NAME).unlink()  # as the log says
-            await eventually(lambda: on.count(FAILING) == 0)
-            await kept(on, 1)
-        async with proxy_of(cluster, tmp_path) as on:
-            assert known(on) == {"app": True}
-            assert await count(await on.session()) == 1
+            await eventually(lambda: proxy.count(FAILING) == 0)
+            await kept(proxy, 1)
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert known(proxy) == {"app": True}
+            assert await count(await proxy.session()) == 1
     errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
     assert len(errors) == 1  # not each time
     assert "move it away: scopes begin as unknown" in errors[0]
@@ -290,29 +290,29 @@ async def test_a_disk_that_takes_nothing_for_a_while(
 
     monkeypatch.setattr(ScopeFile, "write", perhaps)
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
-            await eventually(lambda: on.count(FAILING) == 1)
+            await eventually(lambda: proxy.count(FAILING) == 1)
             full = False
-            await kept(on, 1)
-            assert on.count(FAILING) == 0
+            await kept(proxy, 1)
+            assert proxy.count(FAILING) == 0
             full = True
             await does(client, INSERT)
-        async with proxy_of(cluster, tmp_path) as on:  # it could not be kept at the stop, either
+        async with proxy_of(cluster, tmp_path) as proxy:  # it could not be kept at the stop, either
             full = False
-            assert known(on) == {"app": False}
-            assert await count(await on.session()) == 1
+            assert known(proxy) == {"app": False}
+            assert await count(await proxy.session()) == 1
 
 
 async def test_without_marks_nothing_is_left_to_rely_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path / "a") as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path / "a") as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
-            await kept(on, 1)
+            await kept(proxy, 1)
 
             def fail(self: Marks, number: int) -> None:
                 raise OSError(5, os.strerror(5))
@@ -320,16 +320,16 @@ async def test_without_marks_nothing_is_left_to_rely_on(
             with monkeypatch.context() as patch:
                 patch.setattr(Marks, "set", fail)
                 await does(client, INSERT)
-            assert on.count(FAILING) == 1
+            assert proxy.count(FAILING) == 1
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
-            await eventually(lambda: on.count(FAILING) == 0)  # and begins anew
-            await kept(on, 1)
-        async with proxy_of(cluster, found) as on:
-            assert known(on) == {}
-            assert await count(await on.session()) == 1
-        async with proxy_of(cluster, tmp_path / "a") as on:
-            assert known(on) == {"app": True}
-            assert await count(await on.session()) == 1
+            await eventually(lambda: proxy.count(FAILING) == 0)  # and begins anew
+            await kept(proxy, 1)
+        async with proxy_of(cluster, found) as proxy:
+            assert known(proxy) == {}
+            assert await count(await proxy.session()) == 1
+        async with proxy_of(cluster, tmp_path / "a") as proxy:
+            assert known(proxy) == {"app": True}
+            assert await count(await proxy.session()) == 1
 
 
 @pytest.mark.parametrize("first_ends", ["first", "last"])
@@ -341,42 +341,42 @@ async def test_two_proxies_on_one_directory(
     async with servers() as cluster:
         first = proxy_of(cluster, tmp_path)
         second = proxy_of(cluster, tmp_path)
-        on = await first.__aenter__()
-        reader = await on.session()
+        proxy = await first.__aenter__()
+        reader = await proxy.session()
         assert await count(reader) == 0
-        await kept(on, 1)
+        await kept(proxy, 1)
         other = await second.__aenter__()
         assert other.count(FAILING) == 1
         client = await other.session()
         await does(client, INSERT)
         assert await count(client) == 1
         if first_ends == "first":
-            assert on.proxy.kept_scopes is not None
-            await on.proxy.kept_scopes.stop()
+            assert proxy.shared.kept_scopes is not None
+            await proxy.shared.kept_scopes.stop()
             await eventually(lambda: other.count(FAILING) == 0)
             await kept(other, 1)
         client.abort()
         reader.abort()
         await second.__aexit__(None, None, None)
         await first.__aexit__(None, None, None)
-        async with proxy_of(cluster, tmp_path) as on:
-            assert known(on) == {"app": first_ends == "first"}
-            assert await count(await on.session()) == 1
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert known(proxy) == {"app": first_ends == "first"}
+            assert await count(await proxy.session()) == 1
 
 
 @pytest.mark.parametrize("what", [FILE_NAME, MARKS_NAME])
 async def test_files_that_are_removed_while_in_use(tmp_path: Path, what: str) -> None:
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path) as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
-            await kept(on, 1)
+            await kept(proxy, 1)
             (tmp_path / what).unlink()
             await does(client, INSERT)
             assert await count(client) == 1
-        async with proxy_of(cluster, tmp_path) as on:
-            assert not known(on).get("app")
-            assert await count(await on.session()) == 1
+        async with proxy_of(cluster, tmp_path) as proxy:
+            assert not known(proxy).get("app")
+            assert await count(await proxy.session()) == 1
 
 
 async def test_more_scopes_than_one_turn_takes(
@@ -384,11 +384,11 @@ async def test_more_scopes_than_one_turn_takes(
 ) -> None:
     monkeypatch.setattr(kept_scopes, "_AT_ONCE", 3)
     async with servers() as cluster:
-        async with proxy_of(cluster, tmp_path, scope_limit=20) as on:
-            client = await on.session()
+        async with proxy_of(cluster, tmp_path, scope_limit=20) as proxy:
+            client = await proxy.session()
             keys = [f"shop {number}" for number in range(50)]
             for key in keys:
                 await count(client, f"/* tidegate scope=application application='{key}' */")
-            await kept(on, 20)
-        async with proxy_of(cluster, tmp_path, scope_limit=20) as on:
-            assert known(on) == dict.fromkeys(keys[-20:], True)
+            await kept(proxy, 20)
+        async with proxy_of(cluster, tmp_path, scope_limit=20) as proxy:
+            assert known(proxy) == dict.fromkeys(keys[-20:], True)

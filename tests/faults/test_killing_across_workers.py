@@ -45,12 +45,12 @@ async def workers(
             for number in range(count)
         ]
         yield stages
-        for on in stages:  # all leave before the first one looks whether anybody is left
-            for client in on.clients:
+        for proxy in stages:  # all leave before the first one looks whether anybody is left
+            for client in proxy.clients:
                 client.abort()
-        await eventually(lambda: not any(on.proxy.sessions for on in stages))
-        for on in stages:
-            on.proxy.pool.close()
+        await eventually(lambda: not any(proxy.shared.sessions for proxy in stages))
+        for proxy in stages:
+            proxy.shared.pool.close()
 
 
 def told(client: Client) -> int:
@@ -120,8 +120,8 @@ async def test_a_read_on_a_replica_is_ended(tmp_path: Path) -> None:
 async def test_an_id_that_the_proxy_made_is_known_to_all_workers(tmp_path: Path) -> None:
     """As it is given where the primary does not greet."""
     async with workers(tmp_path, connection_sharing="off") as (one, two, _):
-        for on in (one, two):
-            on.proxy.topology.primary.down_until = on.proxy.now() + 3600
+        for proxy in (one, two):
+            proxy.shared.topology.primary.down_until = proxy.shared.now() + 3600
         killer, client = await one.session(), await two.session()
         assert told(client) >= 0x4000_0000
         assert told(client) not in (told(killer), 0)
@@ -146,7 +146,7 @@ async def test_who_has_left_is_unknown(tmp_path: Path) -> None:
         killer, client = await one.session(), await two.session()
         await away(two, client)
         client.abort()
-        await eventually(lambda: not two.proxy.sessions)
+        await eventually(lambda: not two.shared.sessions)
         assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
 
 
@@ -199,7 +199,7 @@ async def test_the_killer_leaves_meanwhile(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         killer.abort()
         gate.open()
-        await eventually(lambda: not one.proxy.sessions)
+        await eventually(lambda: not one.shared.sessions)
         assert (await client.query("SELECT 5")).value == b"5"
 
 
@@ -259,9 +259,9 @@ async def test_a_thread_of_another_primary_is_nobodys(tmp_path: Path) -> None:
                 client = await two.session()
             else:
                 somebody = await one.direct(replica)
-        promote(one.proxy, one.proxy.topology.replicas[0])
+        promote(one.shared, one.shared.topology.replicas[0])
         killer = await one.session()
-        found = await one.proxy.kill_targets.find(told(client), "app")
+        found = await one.shared.kill_targets.find(told(client), "app")
         assert found is None
         await killer.query(f"KILL QUERY {told(client)}")
         assert (await client.query("SELECT 5")).value == b"5"
@@ -269,9 +269,9 @@ async def test_a_thread_of_another_primary_is_nobodys(tmp_path: Path) -> None:
 
 async def test_many_kill_at_once(tmp_path: Path) -> None:
     async with workers(tmp_path) as stages:
-        clients = [await on.session() for on in stages for _ in range(4)]
-        for on in stages:
-            rest(on)
+        clients = [await proxy.session() for proxy in stages for _ in range(4)]
+        for proxy in stages:
+            rest(proxy)
         victims = [told(client) for client in clients]
 
         async def kills(client: Client) -> int:
@@ -286,7 +286,7 @@ async def test_many_kill_at_once(tmp_path: Path) -> None:
 
         assert sum(await asyncio.gather(*map(kills, clients))) == 5 * 12 * 11
         assert [(await client.query("SELECT 5")).value for client in clients] == [b"5"] * 12
-        assert all(on.count(UNANSWERED) == 0 for on in stages)
+        assert all(proxy.count(UNANSWERED) == 0 for proxy in stages)
 
 
 @pytest.mark.parametrize(
@@ -343,21 +343,21 @@ async def test_a_session_that_a_promotion_ends_has_no_thread(tmp_path: Path) -> 
     """Its own is the old primary's."""
     async with workers(tmp_path, replicas=1) as (one, *_):
         client, resting = await one.session(), await one.session()
-        targets = one.proxy.kill_targets
+        targets = one.shared.kill_targets
         assert targets.here(told(client), "app") == told(client)
         await away_but(one, client, resting)
-        promote(one.proxy, one.proxy.topology.replicas[0])
+        promote(one.shared, one.shared.topology.replicas[0])
         for ending in (client, resting):
             assert not targets.here(told(ending), "app")
             assert not await targets.find(told(ending), "app")
 
 
-async def away_but(on: Stage, busy: Client, client: Client) -> None:
+async def away_but(proxy: Stage, busy: Client, client: Client) -> None:
     """Let one session rest, and another not."""
     await busy.query("BEGIN")
     await client.query("SELECT 1")
-    rest(on)
-    await eventually(lambda: on.count(RESTING) == 1)
+    rest(proxy)
+    await eventually(lambda: proxy.count(RESTING) == 1)
 
 
 async def test_many_may_ask_at_once(tmp_path: Path) -> None:

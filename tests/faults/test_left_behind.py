@@ -28,9 +28,9 @@ async def read_own_write(client: Client) -> None:
     assert (await client.query("SELECT id FROM t")).value == b"1"
 
 
-async def session(on: Stage, **options: Any) -> Client:
+async def session(proxy: Stage, **options: Any) -> Client:
     """One that the stage does not keep."""
-    client = await Client.connect(on.port)
+    client = await Client.connect(proxy.port)
     assert (await client.log_in(**options))[0] == 0x00
     return client
 
@@ -38,30 +38,30 @@ async def session(on: Stage, **options: Any) -> Client:
 # Sessions.
 
 
-async def leaves(on: Stage, *, tls: bool = False) -> None:
-    async with await session(on, tls=tls) as client:
+async def leaves(proxy: Stage, *, tls: bool = False) -> None:
+    async with await session(proxy, tls=tls) as client:
         await read_own_write(client)
 
 
-async def leaves_tls(on: Stage) -> None:
-    await leaves(on, tls=True)
+async def leaves_tls(proxy: Stage) -> None:
+    await leaves(proxy, tls=True)
 
 
-async def says_goodbye(on: Stage, *, tls: bool = False) -> None:
-    async with await session(on, tls=tls) as client:
+async def says_goodbye(proxy: Stage, *, tls: bool = False) -> None:
+    async with await session(proxy, tls=tls) as client:
         await read_own_write(client)
         client.send(bytes((Command.COM_QUIT,)))
         assert await client.rest() == b""
 
 
-async def says_goodbye_tls(on: Stage) -> None:
-    await says_goodbye(on, tls=True)
+async def says_goodbye_tls(proxy: Stage) -> None:
+    await says_goodbye(proxy, tls=True)
 
 
 async def compressed(
-    on: Stage, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
+    proxy: Stage, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
 ) -> None:
-    async with await CompressedClient.connect(on.port) as client:
+    async with await CompressedClient.connect(proxy.port) as client:
         capabilities = MODERN | CAPABILITY[algorithm]
         assert (await client.log_in(capabilities=capabilities, tls=tls, zstd_level=3))[0] == 0x00
         client.begin()
@@ -71,34 +71,34 @@ async def compressed(
         await read_own_write(client)
 
 
-async def compressed_zstd(on: Stage) -> None:
-    await compressed(on, Algorithm.ZSTD)
+async def compressed_zstd(proxy: Stage) -> None:
+    await compressed(proxy, Algorithm.ZSTD)
 
 
-async def compressed_tls(on: Stage) -> None:
-    await compressed(on, tls=True)
+async def compressed_tls(proxy: Stage) -> None:
+    await compressed(proxy, tls=True)
 
 
-async def leaves_amid_a_wait(on: Stage) -> None:
-    on.cluster.replicas[0].apply_delay = 30.0
-    async with await session(on) as client:
+async def leaves_amid_a_wait(proxy: Stage) -> None:
+    proxy.cluster.replicas[0].apply_delay = 30.0
+    async with await session(proxy) as client:
         await client.query("REPLACE INTO t VALUES (1)")
         client.send(query("SELECT id FROM t"))
         await eventually(
-            lambda: any("WAIT_FOR" in sql for _, sql in on.cluster.replicas[0].statements)
+            lambda: any("WAIT_FOR" in sql for _, sql in proxy.cluster.replicas[0].statements)
         )
-    await eventually(lambda: not on.proxy.sessions)
-    on.cluster.replicas[0].apply_delay = 0.0
+    await eventually(lambda: not proxy.shared.sessions)
+    proxy.cluster.replicas[0].apply_delay = 0.0
 
 
-async def leaves_amid_a_packet(on: Stage) -> None:
-    async with await session(on) as client:
+async def leaves_amid_a_packet(proxy: Stage) -> None:
+    async with await session(proxy) as client:
         client.send_bytes(frame(query("SELECT 1" + " " * 3_000_000), 0)[:2_000_000])
         await client.writer.drain()
 
 
-async def prepares_and_probes(on: Stage) -> None:
-    async with await session(on) as client:
+async def prepares_and_probes(proxy: Stage) -> None:
+    async with await session(proxy) as client:
         await client.command(b"\x16SELECT id FROM t", PREPARED)
         await client.query("SET tidegate_consistency = 'STRONG'")
         await client.query("SELECT id FROM t")
@@ -106,39 +106,39 @@ async def prepares_and_probes(on: Stage) -> None:
         await client.query("SELECT id FROM t")
 
 
-async def breaks_the_protocol(on: Stage) -> None:
-    async with await session(on) as client:
+async def breaks_the_protocol(proxy: Stage) -> None:
+    async with await session(proxy) as client:
         client.send(query("SELECT 1"), sequence_id=7)
         assert (await client.last_error()).code == 1156
 
 
-async def changes_user(on: Stage, *, tls: bool = False) -> None:
-    async with await session(on, tls=tls) as client:
+async def changes_user(proxy: Stage, *, tls: bool = False) -> None:
+    async with await session(proxy, tls=tls) as client:
         await read_own_write(client)
         client.send(change_user("other"))
         assert (await finish_change(client, "word", tls=tls))[0] == 0x00
         assert (await client.query("SELECT id FROM t")).value == b"1"
 
 
-async def changes_user_tls(on: Stage) -> None:
-    await changes_user(on, tls=True)
+async def changes_user_tls(proxy: Stage) -> None:
+    await changes_user(proxy, tls=True)
 
 
-async def changes_user_in_vain(on: Stage) -> None:
-    async with await session(on) as client:
+async def changes_user_in_vain(proxy: Stage) -> None:
+    async with await session(proxy) as client:
         await read_own_write(client)
         client.send(change_user("other"))
         assert (await finish_change(client, "wrong"))[0] == 0xFF
 
 
-async def leaves_amid_change_user(on: Stage) -> None:
-    async with await session(on) as client:
+async def leaves_amid_change_user(proxy: Stage) -> None:
+    async with await session(proxy) as client:
         client.send(change_user("other"))
         await client.read_packet()
 
 
-async def breaks_change_user(on: Stage) -> None:
-    async with await session(on) as client:
+async def breaks_change_user(proxy: Stage) -> None:
+    async with await session(proxy) as client:
         client.send(change_user("other"))
         await client.read_packet()
         client.send(b"garbage", sequence_id=9)
@@ -148,73 +148,73 @@ async def breaks_change_user(on: Stage) -> None:
 # Logins that do not become sessions.
 
 
-async def refused(on: Stage, *, tls: bool = False) -> None:
-    async with await Client.connect(on.port) as client:
+async def refused(proxy: Stage, *, tls: bool = False) -> None:
+    async with await Client.connect(proxy.port) as client:
         assert (await client.log_in(password="wrong", tls=tls))[0] == 0xFF
 
 
-async def refused_tls(on: Stage) -> None:
-    await refused(on, tls=True)
+async def refused_tls(proxy: Stage) -> None:
+    await refused(proxy, tls=True)
 
 
-async def refused_for_its_attribute(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def refused_for_its_attribute(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         assert (await client.log_in(attributes={"tidegate.consistency": "NONE"}))[0] == 0xFF
 
 
-async def refused_for_its_compression(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def refused_for_its_compression(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         capabilities = MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
         assert (await client.log_in(capabilities=capabilities, zstd_level=99))[0] == 0xFF
 
 
-async def connects(on: Stage) -> None:
-    async with await Client.connect(on.port):
+async def connects(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port):
         pass
 
 
-async def hears_the_greeting(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def hears_the_greeting(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
 
 
-async def begins_tls(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def begins_tls(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send(b"\x05\xae\xff\x01" + bytes(28), 1)  # an SSLRequest, and no ClientHello
         await client.writer.drain()
 
 
-async def breaks_tls(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def breaks_tls(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send(b"\x05\xae\xff\x01" + bytes(28), 1)
         client.send_bytes(b"GET / HTTP/1.1\r\n\r\n")
         await client.rest()
 
 
-async def tls_and_no_more(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def tls_and_no_more(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
         await client.start_tls()
 
 
-async def breaks_the_login(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def breaks_the_login(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send(b"garbage", 1)
         assert (await client.last_error()).code == 1043
 
 
-async def half_a_response(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def half_a_response(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send_bytes(b"\x50\x00\x00\x01" + bytes(20))
         await client.writer.drain()
 
 
-async def takes_too_long(on: Stage) -> None:
-    async with await Client.connect(on.port) as client:
+async def takes_too_long(proxy: Stage) -> None:
+    async with await Client.connect(proxy.port) as client:
         await client.greet()
         assert (await client.last_error()).code == 1159
 
@@ -234,17 +234,17 @@ VISITS: tuple[Visit, ...] = (
 @pytest.mark.parametrize("visit", VISITS, ids=lambda visit: visit.__name__)
 async def test_nothing_stays_of_a_client_that(visit: Visit) -> None:
     timeout = 0.5 if visit is takes_too_long else 10.0
-    async with stage(wait_budget=60.0, handshake_timeout=timeout) as on:
-        async with await session(on) as client:
+    async with stage(wait_budget=60.0, handshake_timeout=timeout) as proxy:
+        async with await session(proxy) as client:
             await client.query("CREATE TABLE t (id INT PRIMARY KEY)")
         for _ in range(2):
-            await visit(on)
-        await nothing_stays(on)
+            await visit(proxy)
+        await nothing_stays(proxy)
 
 
-async def nothing_stays(on: Stage) -> None:
-    await eventually(lambda: not on.proxy.sessions and not on.proxy.sessions.accepting)
-    on.proxy.pool.close()  # what waits for the next client is no garbage
+async def nothing_stays(proxy: Stage) -> None:
+    await eventually(lambda: not proxy.shared.sessions and not proxy.shared.sessions.accepting)
+    proxy.shared.pool.close()  # what waits for the next client is no garbage
     await eventually(lambda: not garbage.living())
 
 
@@ -256,15 +256,15 @@ TLS = {"client_tls": "required"}
 async def test_nothing_stays_of_a_client_that_may_not_come(
     limits: dict[str, Any], code: int
 ) -> None:
-    async with stage(**limits) as on:
-        async with await session(on, tls=True):
+    async with stage(**limits) as proxy:
+        async with await session(proxy, tls=True):
             if limits is ROOM:
-                async with await Client.connect(on.port) as second:
+                async with await Client.connect(proxy.port) as second:
                     assert (await second.last_error()).code == code
-        async with await Client.connect(on.port) as plain:
+        async with await Client.connect(proxy.port) as plain:
             if limits is TLS:
                 assert ErrPacket.parse(await plain.log_in()).code == code
-        await nothing_stays(on)
+        await nothing_stays(proxy)
 
 
 BROKEN = {
@@ -280,35 +280,35 @@ BROKEN = {
 @pytest.mark.parametrize("script", BROKEN)
 async def test_nothing_stays_of_a_client_whose_primary(script: str) -> None:
     broken = says(*BROKEN[script], then_waits=script.endswith("waits"))
-    async with peer(broken) as primary, before(primary.address) as on:
+    async with peer(broken) as primary, before(primary.address) as proxy:
         for _ in range(2):
-            async with await Client.connect(on.port) as client:
+            async with await Client.connect(proxy.port) as client:
                 if (await client.log_in())[0] == 0x00 and not script.endswith("waits"):
                     client.send(query("SELECT 1"))
                     await client.rest()
         # What errors tell of lives as long as the log's records, which pytest keeps.
-        await eventually(lambda: not on.proxy.sessions.accepting)
+        await eventually(lambda: not proxy.shared.sessions.accepting)
 
 
 @pytest.mark.parametrize("role", ["replica", "primary"])
 async def test_nothing_stays_of_a_client_that_loses_its(role: str) -> None:
-    async with stage() as on:
-        server = on.cluster.primary if role == "primary" else on.cluster.replicas[0]
-        async with await session(on) as client:
+    async with stage() as proxy:
+        server = proxy.cluster.primary if role == "primary" else proxy.cluster.replicas[0]
+        async with await session(proxy) as client:
             assert (await client.query("SELECT 1")).value == b"1"
             await server.stop()
             if role == "primary":
                 await client.rest()
             else:
                 assert (await client.query("SELECT 1")).value == b"1"
-        await eventually(lambda: not on.proxy.sessions)  # as above
+        await eventually(lambda: not proxy.shared.sessions)  # as above
 
 
 async def test_nothing_stays_of_clients_that_a_stop_ends() -> None:
-    async with stage() as on:
-        async with await session(on) as idle, await session(on) as busy:
+    async with stage() as proxy:
+        async with await session(proxy) as idle, await session(proxy) as busy:
             busy.send(query("SELECT SLEEP(0.2)"))
-            await eventually(lambda: any("SLEEP" in sql for sql in asked(on.cluster.primary)))
-            await drain(on.proxy)
+            await eventually(lambda: any("SLEEP" in sql for sql in asked(proxy.cluster.primary)))
+            await drain(proxy.shared)
             assert (await idle.last_error()).code == 1053
-        await nothing_stays(on)
+        await nothing_stays(proxy)

@@ -18,46 +18,46 @@ LENT = "tidegate_logins_lent_total"
 READ = "SELECT * FROM t"
 
 
-def lent(on: Stage, *labels: str) -> float:
-    return on.count(LENT, *labels)
+def lent(proxy: Stage, *labels: str) -> float:
+    return proxy.count(LENT, *labels)
 
 
-async def leave(on: Stage, client: Client) -> None:
+async def leave(proxy: Stage, client: Client) -> None:
     """Hang up, and wait until what the client had is clean."""
     client.send(bytes([Command.COM_QUIT]))
     assert await client.rest() == b""
-    await eventually(lambda: not on.proxy.sessions)
+    await eventually(lambda: not proxy.shared.sessions)
     await eventually(
-        lambda: all(one.clean for there in on.proxy.pool._kept.values() for one in there)
+        lambda: all(one.clean for there in proxy.shared.pool._kept.values() for one in there)
     )
 
 
-async def alike(on: Stage, times: int = ALIKE, sql: str = "SELECT 1", **options: Any) -> None:
+async def alike(proxy: Stage, times: int = ALIKE, sql: str = "SELECT 1", **options: Any) -> None:
     """So many clients, one after the other: the next one is expected to be another."""
     for _ in range(times):
-        client = await on.session(**options)
+        client = await proxy.session(**options)
         await client.query(sql)
-        await leave(on, client)
+        await leave(proxy, client)
 
 
-async def is_lent(on: Stage, **options: Any) -> bool:
+async def is_lent(proxy: Stage, **options: Any) -> bool:
     """Whether the primary is not asked about the next login."""
-    primary = on.proxy.topology.primary.name
-    before = lent(on, primary)
-    client = await on.session(**options)
+    primary = proxy.shared.topology.primary.name
+    before = lent(proxy, primary)
+    client = await proxy.session(**options)
     assert (await client.ping()).ok
-    await leave(on, client)
-    return lent(on, primary) > before
+    await leave(proxy, client)
+    return lent(proxy, primary) > before
 
 
 async def test_a_login_like_the_one_before_is_not_asked_about() -> None:
-    async with stage() as on:
-        await alike(on)
-        asked = len(on.cluster.primary.statements)
-        before = lent(on)
-        client = await on.session()
-        assert lent(on) == before + 1
-        assert len(on.cluster.primary.statements) == asked
+    async with stage() as proxy:
+        await alike(proxy)
+        asked = len(proxy.cluster.primary.statements)
+        before = lent(proxy)
+        client = await proxy.session()
+        assert lent(proxy) == before + 1
+        assert len(proxy.cluster.primary.statements) == asked
         assert client.greeting is not None
         assert (await client.query("SELECT CONNECTION_ID()")).value == (
             b"%d" % client.greeting.thread_id
@@ -65,46 +65,46 @@ async def test_a_login_like_the_one_before_is_not_asked_about() -> None:
 
 
 async def test_what_was_lent_and_not_used_is_clean() -> None:
-    async with stage() as on:
-        await alike(on)
-        await leave(on, await on.session())
-        asked = len(on.cluster.primary.statements)
-        before = lent(on)
-        await leave(on, await on.session())
-        assert lent(on) == before + 1
-        assert len(on.cluster.primary.statements) == asked
+    async with stage() as proxy:
+        await alike(proxy)
+        await leave(proxy, await proxy.session())
+        asked = len(proxy.cluster.primary.statements)
+        before = lent(proxy)
+        await leave(proxy, await proxy.session())
+        assert lent(proxy) == before + 1
+        assert len(proxy.cluster.primary.statements) == asked
 
 
 async def test_a_replica_is_not_asked_either() -> None:
-    async with stage(replicas=1) as on:
-        await alike(on, times=1, sql="CREATE TABLE t (id INT)")
-        await on.caught_up()
-        (replica,) = on.cluster.replicas
-        await alike(on, sql=READ)
+    async with stage(replicas=1) as proxy:
+        await alike(proxy, times=1, sql="CREATE TABLE t (id INT)")
+        await proxy.caught_up()
+        (replica,) = proxy.cluster.replicas
+        await alike(proxy, sql=READ)
         seen = len(replica.statements)
-        client = await on.session()
+        client = await proxy.session()
         assert (await client.query(READ)).rows == []
         said = [text for _, text in list(replica.statements)[seen:]]
-        assert lent(on, on.proxy.topology.replicas[0].name) == ALIKE
+        assert lent(proxy, proxy.shared.topology.replicas[0].name) == ALIKE
         assert not [text for text in said if "server_uuid" in text]
         assert said[-1] == READ
 
 
 async def test_without_an_age_each_login_is_judged() -> None:
-    async with stage(login_age=0.0) as on:
-        await alike(on)
-        assert not await is_lent(on)
-        asked = [text for _, text in on.cluster.primary.statements]
+    async with stage(login_age=0.0) as proxy:
+        await alike(proxy)
+        assert not await is_lent(proxy)
+        asked = [text for _, text in proxy.cluster.primary.statements]
         assert not [text for text in asked if text.startswith("SELECT @@character_set_client")]
 
 
 async def test_a_word_that_is_too_old_does_not_count() -> None:
-    async with stage() as on:
-        await alike(on)
-        on.proxy.pool.login_cache.age = 1e-9
-        assert not await is_lent(on)
-        on.proxy.pool.login_cache.age = 60.0
-        assert await is_lent(on)
+    async with stage() as proxy:
+        await alike(proxy)
+        proxy.shared.pool.login_cache.age = 1e-9
+        assert not await is_lent(proxy)
+        proxy.shared.pool.login_cache.age = 60.0
+        assert await is_lent(proxy)
 
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -120,49 +120,49 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", OTHERS)
 async def test_who_logs_in_otherwise_is_judged(what: str) -> None:
-    async with stage() as on:
-        await alike(on)
-        assert not await is_lent(on, **OTHERS[what])
+    async with stage() as proxy:
+        await alike(proxy)
+        assert not await is_lent(proxy, **OTHERS[what])
         # Its host's habits are others by then.
-        assert await is_lent(on, **OTHERS[what]) or what == "capabilities"
+        assert await is_lent(proxy, **OTHERS[what]) or what == "capabilities"
 
 
 async def test_another_process_of_the_same_program_is_no_other() -> None:
-    async with stage() as on:
-        await alike(on, attributes={"program_name": "one", "_pid": "1"})
-        assert await is_lent(on, attributes={"program_name": "one", "_pid": "2"})
+    async with stage() as proxy:
+        await alike(proxy, attributes={"program_name": "one", "_pid": "1"})
+        assert await is_lent(proxy, attributes={"program_name": "one", "_pid": "2"})
 
 
 async def test_the_level_that_a_client_chose_is_not_the_next_ones() -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.session()
         await client.query("SET tidegate_consistency = 'BEST_EFFORT'")
         await client.query("UPDATE x SET a = 1")
-        await leave(on, client)
-        client = await on.session()
+        await leave(proxy, client)
+        client = await proxy.session()
         value = await client.query("SELECT @@session_track_gtids, @x FOR UPDATE")
         assert value.rows[0][0] == b"OWN_GTID"
 
 
 async def test_a_wrong_password_is_for_the_server_to_refuse() -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.connect()
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.connect()
         assert ErrPacket.parse(await client.log_in(password="wrong")).code == 1045
         # Somebody tried: what was judged before does not count any more.
-        assert not await is_lent(on)
-        assert await is_lent(on)
+        assert not await is_lent(proxy)
+        assert await is_lent(proxy)
 
 
 async def test_what_a_replica_refuses_is_judged_by_the_primary() -> None:
-    async with stage() as on:
-        await alike(on)
-        on.proxy.pool.login_cache.refused("other", 1045)
-        on.proxy.pool.login_cache.refused("app", 1040)  # says nothing of the account
-        assert await is_lent(on)
-        on.proxy.pool.login_cache.refused("app", 3118)
-        assert not await is_lent(on)
+    async with stage() as proxy:
+        await alike(proxy)
+        proxy.shared.pool.login_cache.refused("other", 1045)
+        proxy.shared.pool.login_cache.refused("app", 1040)  # says nothing of the account
+        assert await is_lent(proxy)
+        proxy.shared.pool.login_cache.refused("app", 3118)
+        assert not await is_lent(proxy)
 
 
 CHANGES = (
@@ -180,30 +180,30 @@ CHANGES = (
 
 @pytest.mark.parametrize("sql", CHANGES)
 async def test_what_changes_logins_ends_it_at_once(sql: str) -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.session()
         await client.query(sql)
-        await leave(on, client)
-        assert not await is_lent(on)
-        assert await is_lent(on)
+        await leave(proxy, client)
+        assert not await is_lent(proxy)
+        assert await is_lent(proxy)
 
 
 async def test_other_default_values_are_seen() -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.session()
-        on.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.session()
+        proxy.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
         await client.query("UPDATE x SET a = 1")
-        await leave(on, client)
-        again = await on.session()
+        await leave(proxy, client)
+        again = await proxy.session()
         assert (await again.query("SELECT @@sql_mode FOR UPDATE")).value == b"ANSI_QUOTES"
 
 
 async def test_what_the_client_before_had_is_gone() -> None:
-    async with stage() as on:
-        await alike(on)
-        first = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        first = await proxy.session()
         assert first.greeting is not None
         for sql in (
             "SET @x = 5",
@@ -215,10 +215,10 @@ async def test_what_the_client_before_had_is_gone() -> None:
             "SELECT GET_LOCK('l', 0)",
         ):
             assert (await first.query(sql)).packets[-1][0] != 0xFF, sql
-        await leave(on, first)
-        before = lent(on)
-        second = await on.session()
-        assert lent(on) == before + 1
+        await leave(proxy, first)
+        before = lent(proxy)
+        second = await proxy.session()
+        assert lent(proxy) == before + 1
         assert second.greeting is not None
         assert second.greeting.thread_id == first.greeting.thread_id
         asked = "@x, DATABASE(), @@autocommit, @@character_set_results, IS_FREE_LOCK('l')"
@@ -228,49 +228,49 @@ async def test_what_the_client_before_had_is_gone() -> None:
 
 
 async def test_a_schema_that_was_chosen_is_not_left_to_who_names_none() -> None:
-    async with stage() as on:
-        await alike(on, database=None)
-        first = await on.session(database=None)
+    async with stage() as proxy:
+        await alike(proxy, database=None)
+        first = await proxy.session(database=None)
         await first.query("USE second")
-        await leave(on, first)
-        second = await on.session(database=None)
+        await leave(proxy, first)
+        second = await proxy.session(database=None)
         assert (await second.query("SELECT DATABASE()")).value is None
 
 
 async def test_a_replicas_schema_is_not_left_to_who_names_none() -> None:
-    async with stage(replicas=1) as on:
-        await alike(on, database=None, sql="SELECT 1")
-        first = await on.session(database=None)
+    async with stage(replicas=1) as proxy:
+        await alike(proxy, database=None, sql="SELECT 1")
+        first = await proxy.session(database=None)
         await first.query("USE second")
         await first.query("SELECT 1")
-        await leave(on, first)
-        replica = on.proxy.topology.replicas[0].name
-        before = lent(on, replica)
-        second = await on.session(database=None)
+        await leave(proxy, first)
+        replica = proxy.shared.topology.replicas[0].name
+        before = lent(proxy, replica)
+        second = await proxy.session(database=None)
         assert (await second.query("SELECT 1")).value == b"1"
-        assert lent(on, replica) == before
-        assert on.statements("replica") == ALIKE + 2
+        assert lent(proxy, replica) == before
+        assert proxy.statements("replica") == ALIKE + 2
 
 
 async def test_a_server_that_does_not_tell_what_sessions_begin_with_judges_each() -> None:
-    async with stage() as on:
-        on.cluster.primary.faults.raw_reply(
+    async with stage() as proxy:
+        proxy.cluster.primary.faults.raw_reply(
             err(1193, "Unknown system variable"), b"SELECT @@character_set_client", times=None
         )
-        await alike(on)
-        assert not await is_lent(on)
+        await alike(proxy)
+        assert not await is_lent(proxy)
 
 
 async def test_a_session_says_whose_it_is_with_its_first_statement() -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.session()
-        (session,) = on.proxy.sessions
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.session()
+        (session,) = proxy.shared.sessions
         found = (await client.query("SELECT @tidegate_session, @tidegate_client FOR UPDATE")).rows[
             0
         ]
         assert found == [
-            f"{on.proxy.config.proxy_name}/{session.session_id}".encode(),
+            f"{proxy.shared.config.proxy_name}/{session.session_id}".encode(),
             session.peer.encode(),
         ]
 
@@ -305,29 +305,29 @@ FIRST: dict[str, First] = {
 
 @pytest.mark.parametrize("what", FIRST)
 async def test_whatever_comes_first(what: str) -> None:
-    async with stage() as on:
-        await alike(on)
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        client = await proxy.session()
         assert await FIRST[what](client)
         assert (await client.query("SELECT 5 FOR UPDATE")).value == b"5"
 
 
 async def test_a_promotion_lends_none() -> None:
-    async with stage() as on:
-        await alike(on)
-        promote(on.proxy, on.proxy.topology.replicas[0])
-        before = lent(on)
-        client = await on.connect()
+    async with stage() as proxy:
+        await alike(proxy)
+        promote(proxy.shared, proxy.shared.topology.replicas[0])
+        before = lent(proxy)
+        client = await proxy.connect()
         await client.log_in()
-        assert lent(on) == before
+        assert lent(proxy) == before
 
 
 async def test_a_connection_that_the_server_closes_is_not_lent() -> None:
-    async with stage() as on:
-        await alike(on)
-        await on.cluster.primary.restart()
-        before = lent(on)
-        await eventually(lambda: on.count("tidegate_kept_connections") == 0)
-        client = await on.session()
+    async with stage() as proxy:
+        await alike(proxy)
+        await proxy.cluster.primary.restart()
+        before = lent(proxy)
+        await eventually(lambda: proxy.count("tidegate_kept_connections") == 0)
+        client = await proxy.session()
         assert (await client.ping()).ok
-        assert lent(on) == before
+        assert lent(proxy) == before

@@ -79,21 +79,21 @@ SCRIPT = [
 @pytest.mark.parametrize("kind", CLIENTS)
 async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
     """At every level, on primary and replicas: no tracker of the proxy's, and every EOF."""
-    async with stage() as on:
-        direct = await on.direct(capabilities=CLIENTS[kind])
+    async with stage() as proxy:
+        direct = await proxy.direct(capabilities=CLIENTS[kind])
         for level in LEVELS:
             await does(direct, "CREATE TABLE t (id INT)")
             expected = [await said(direct, sql) for sql in SCRIPT]
             await does(direct, "DROP TABLE t")
             await does(direct, "CREATE TABLE t (id INT)")
-            await on.caught_up()
-            client = await on.session(capabilities=CLIENTS[kind])
+            await proxy.caught_up()
+            client = await proxy.session(capabilities=CLIENTS[kind])
             await does(client, f"SET tidegate_consistency = '{level}'")
-            before = on.statements("replica")
+            before = proxy.statements("replica")
             for sql, answer in zip(SCRIPT, expected, strict=True):
                 assert await said(client, sql) == answer, (level, sql)
-                await on.caught_up()
-            assert on.statements("replica") >= before + 9, level
+                await proxy.caught_up()
+            assert proxy.statements("replica") >= before + 9, level
             await does(direct, "DROP TABLE t")
 
 
@@ -101,11 +101,11 @@ async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> None:
     """It sees what a server would show it, on whatever connection, also on one that was open."""
-    async with stage() as on:
-        direct = await on.direct()
+    async with stage() as proxy:
+        direct = await proxy.direct()
         await does(direct, "CREATE TABLE t (id INT)")
-        await on.caught_up()
-        client = await on.session()
+        await proxy.caught_up()
+        client = await proxy.session()
         await does(client, f"SET tidegate_consistency = '{level}'")
         steps = [
             "SELECT 1",
@@ -136,30 +136,30 @@ async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> No
             else:
                 ours = trackers(await client.command(payload))
             assert ours == theirs, sql
-            await on.caught_up()
-        assert on.statements("replica") >= 3
+            await proxy.caught_up()
+        assert proxy.statements("replica") >= 3
 
 
 async def test_a_tracked_set_on_a_replica_is_the_replicas() -> None:
-    async with table() as on:
-        direct = await on.direct()
-        client = await on.session()
+    async with table() as proxy:
+        direct = await proxy.direct()
+        client = await proxy.session()
         await does(client, "SELECT 1")
         await does(client, "SET session_track_gtids = ALL_GTIDS")
         await does(direct, "INSERT INTO t VALUES (1)")
         answer = await client.query("SELECT 2")
-        (replica,) = on.cluster.replicas
+        (replica,) = proxy.cluster.replicas
         state = answer.ok.session_state or b""
         assert str(replica.gtids.executed).encode() in state
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2
 
 
 # Levels.
 
 
 async def test_a_level_changes_inside_a_transaction() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
         for level in (*LEVELS, *reversed(LEVELS)):
             await does(client, "BEGIN")
@@ -176,8 +176,8 @@ async def test_a_level_changes_inside_a_transaction() -> None:
 @pytest.mark.parametrize("level", LEVELS[1:5])
 async def test_what_was_written_before_the_level_was_raised(level: str) -> None:
     for comment in ("", f"/* tidegate consistency={level} */"):
-        async with table(consistency=Level.BEST_EFFORT) as on:
-            client = await on.session()
+        async with table(consistency=Level.BEST_EFFORT) as proxy:
+            client = await proxy.session()
             assert await count(client) == 0
             await does(client, "INSERT INTO t VALUES (1)")
             assert await count(client) == 0, "the replica has it, and nothing is tested"
@@ -189,18 +189,18 @@ async def test_what_was_written_before_the_level_was_raised(level: str) -> None:
 
 
 async def test_a_level_changes_while_replicas_are_open() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
         await does(client, "SET tidegate_consistency = 'MONOTONIC_READS'")
         assert await count(client) == 0
-        (session,) = on.proxy.sessions
-        (replica,) = on.cluster.replicas
-        assert on.statements("replica", "read") == 2
+        (session,) = proxy.shared.sessions
+        (replica,) = proxy.cluster.replicas
+        assert proxy.statements("replica", "read") == 2
         assert replica.gtids.executed <= session.state.own_scope.observed
         await does(client, "SET tidegate_consistency = DEFAULT")
         assert await count(client) == 0
-        assert on.statements("replica", "read") == 3
+        assert proxy.statements("replica", "read") == 3
         await eventually(lambda: replica.connections == 1)
 
 
@@ -219,22 +219,22 @@ async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
     setting, comment = HOW[how]
     level = Level.MONOTONIC_READS if how in ("configured", "tracking less") else None
     options = {} if level is None else {"consistency": level}
-    async with table(replicas=2, wait_budget=0.1, **options) as on:
-        direct = await on.direct()
-        client = await on.session(capabilities=CLIENTS[kind])
+    async with table(replicas=2, wait_budget=0.1, **options) as proxy:
+        direct = await proxy.direct()
+        client = await proxy.session(capabilities=CLIENTS[kind])
         if setting:
             await said(client, setting)
         sql = comment + COUNT
         await said(client, sql)
-        (session,) = on.proxy.sessions
-        preferred = on.proxy.topology.replicas[session.state.preferred]
-        (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
+        (session,) = proxy.shared.sessions
+        preferred = proxy.shared.topology.replicas[session.state.preferred]
+        (newer,) = [r for r in proxy.cluster.replicas if r.address == preferred.name]
         await does(direct, "INSERT INTO t VALUES (1)")
         newer.applying = True
-        executed = on.cluster.primary.gtids.executed
+        executed = proxy.cluster.primary.gtids.executed
         await eventually(lambda: executed <= newer.gtids.executed)
         assert b"\x011" in await said(client, sql)
-        preferred.down_until = on.proxy.now() + 60
+        preferred.down_until = proxy.shared.now() + 60
         assert b"\x011" in await said(client, sql)
         assert b"\x011" in await said(client, sql)
 
@@ -242,67 +242,69 @@ async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
 async def test_what_another_statement_showed_counts_for_a_comments_level() -> None:
     """READ_OWN_WRITES promises nothing here, but MONOTONIC_READS does, of all that was seen."""
     comment = "/* tidegate consistency=MONOTONIC_READS */"
-    async with table(replicas=2) as on:
-        direct = await on.direct()
-        client = await on.session()
+    async with table(replicas=2) as proxy:
+        direct = await proxy.direct()
+        client = await proxy.session()
         assert await count(client, comment) == 0
-        (session,) = on.proxy.sessions
-        preferred = on.proxy.topology.replicas[session.state.preferred]
-        (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
+        (session,) = proxy.shared.sessions
+        preferred = proxy.shared.topology.replicas[session.state.preferred]
+        (newer,) = [r for r in proxy.cluster.replicas if r.address == preferred.name]
         await does(direct, "INSERT INTO t VALUES (1)")
         newer.applying = True
-        executed = on.cluster.primary.gtids.executed
+        executed = proxy.cluster.primary.gtids.executed
         await eventually(lambda: executed <= newer.gtids.executed)
         assert await count(client) == 1
-        preferred.down_until = on.proxy.now() + 60
+        preferred.down_until = proxy.shared.now() + 60
         assert await count(client) == 0, "the other replica has it, and nothing is tested"
         assert await count(client, comment) == 1
 
 
 async def test_read_all_writes_avoids_a_replica_that_commits_in_any_order() -> None:
-    async with stage(replicas=2, consistency=Level.READ_ALL_WRITES) as on:
-        for replica in on.cluster.replicas:
+    async with stage(replicas=2, consistency=Level.READ_ALL_WRITES) as proxy:
+        for replica in proxy.cluster.replicas:
             replica.set_variable("replica_preserve_commit_order", False)
-        on.cluster.replicas[1].set_variable("replica_parallel_workers", 1)  # keeps it all the same
-        ordered = on.cluster.replicas[1]
-        clients = [await on.session() for _ in range(2)]
+        proxy.cluster.replicas[1].set_variable(
+            "replica_parallel_workers", 1
+        )  # keeps it all the same
+        ordered = proxy.cluster.replicas[1]
+        clients = [await proxy.session() for _ in range(2)]
         for client in clients:
             await does(client, "SELECT 7")
             await does(client, "SELECT 7")
             await does(client, "/* tidegate consistency=MONOTONIC_READS */ SELECT 8")
-        assert "SELECT 7" not in asked(on.cluster.replicas[0])[2:]
+        assert "SELECT 7" not in asked(proxy.cluster.replicas[0])[2:]
         assert asked(ordered).count("SELECT 7") >= 2
         ordered.set_variable("replica_parallel_workers", 4)
-        third = await on.session()
-        on.proxy.topology.replicas[1].ordered = False  # as the next look at it finds
+        third = await proxy.session()
+        proxy.shared.topology.replicas[1].ordered = False  # as the next look at it finds
         await does(third, "SELECT 9")
-        assert "SELECT 9" in asked(on.cluster.primary)
-        assert on.statements("primary", "commit_order") == 1
+        assert "SELECT 9" in asked(proxy.cluster.primary)
+        assert proxy.statements("primary", "commit_order") == 1
 
 
 async def test_read_all_writes_of_a_proxy_sees_every_write_through_it() -> None:
     """Also those of sessions that track nothing for themselves."""
-    async with table() as on:
-        reader = await on.session()
+    async with table() as proxy:
+        reader = await proxy.session()
         for setting in ("consistency = 'READ_ALL_WRITES'", "scope = 'proxy'"):
             await does(reader, f"SET tidegate_{setting}")
         for number, level in enumerate(LEVELS):
             assert await count(reader) == number
-            writer = await on.session(user="other", password="word")
+            writer = await proxy.session(user="other", password="word")
             await does(writer, f"SET tidegate_consistency = '{level}'")
             await does(writer, "INSERT INTO t VALUES (1)")
             assert await count(reader) == number + 1, level
 
 
 async def test_bounded_staleness() -> None:
-    async with table(consistency=Level.BOUNDED_STALENESS, staleness=60.0) as on:
-        direct = await on.direct()
-        client = await on.session()
+    async with table(consistency=Level.BOUNDED_STALENESS, staleness=60.0) as proxy:
+        direct = await proxy.direct()
+        client = await proxy.session()
         assert await count(client) == 0
-        assert probes(on) == 1
+        assert probes(proxy) == 1
         await does(direct, "INSERT INTO t VALUES (1)")
         assert await count(client) == 0, "the bound is a minute"
-        assert probes(on) == 1
+        assert probes(proxy) == 1
         tight = "/* tidegate consistency='BOUNDED_STALENESS(1us)' */"
         assert await count(client, tight) == 1
         assert await count(client, "/* tidegate consistency='BOUNDED_STALENESS(60m)' */") == 0
@@ -314,21 +316,21 @@ async def test_what_a_bounded_read_relies_on_is_in_the_log_before_it() -> None:
     """Also a look at the primary that brought no news, which is not logged for its own sake."""
     watched = {"monitor_user": "app", "monitor_password": PASSWORD.encode()}
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(**watched, monitor_interval=0.01, log=log) as on:
-        client = await on.session()
+    async with table(**watched, monitor_interval=0.01, log=log) as proxy:
+        client = await proxy.session()
         await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(1s)'")
-        seen = on.proxy.topology.observations
+        seen = proxy.shared.topology.observations
         seen.clear()  # of the first look all is news
         await eventually(lambda: seen.since(0.0) is not None)
         log.take(1000)
         for _ in range(3):
             assert await count(client) == 0
-        assert probes(on) == 0
+        assert probes(proxy) == 0
         records = [json.loads(line) for line in log.take(100).splitlines()]
         looks = [it for it in records if it["kind"] == "proof" and it["role"] == "primary"]
         reads = [it for it in records if it["class"] == "read"]
         (look,) = looks
-        assert look["proof_set"] == on.cluster.primary.gtids.executed.text
+        assert look["proof_set"] == proxy.cluster.primary.gtids.executed.text
         assert len(reads) == 3
         for read in reads:
             assert read["seq"] > look["seq"]
@@ -338,8 +340,8 @@ async def test_what_a_bounded_read_relies_on_is_in_the_log_before_it() -> None:
 
 async def test_a_write_that_is_named_raises_no_doubt_again() -> None:
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(log=log) as on:
-        client = await on.session()
+    async with table(log=log) as proxy:
+        client = await proxy.session()
         await does(client, "SET tidegate_consistency = BEST_EFFORT")
         await does(client, "INSERT INTO t VALUES (1)")
         await does(client, "SET tidegate_consistency = READ_OWN_WRITES")
@@ -354,11 +356,11 @@ async def test_a_write_that_is_named_raises_no_doubt_again() -> None:
 
 async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(log=log) as on:
-        client = await on.session()
+    async with table(log=log) as proxy:
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
-        (session,) = on.proxy.sessions
-        topology = on.proxy.topology
+        (session,) = proxy.shared.sessions
+        topology = proxy.shared.topology
         primary = topology.primary
         topology.promote(topology.replicas[0])
         log.take(1000)
@@ -373,15 +375,15 @@ async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:
 
 async def test_a_replica_reads_statements_as_the_primary_does() -> None:
     """By the sql_mode that the session began with, whatever the replica's own default is."""
-    async with table() as on:
-        on.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
-        direct = await on.direct()
+    async with table() as proxy:
+        proxy.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
+        direct = await proxy.direct()
         await does(direct, "INSERT INTO t VALUES (1)")
-        apply(on, True)
-        await on.caught_up()
-        client = await on.session()
+        apply(proxy, True)
+        await proxy.caught_up()
+        client = await proxy.session()
         for _ in range(2):
             assert (await client.query('SELECT "id" FROM t')).value == b"1"
-            assert on.statements("primary", "read") == 0
+            assert proxy.statements("primary", "read") == 0
             assert (await client.command(b"\x1f")).ok
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2

@@ -29,46 +29,46 @@ FILES = Capability.CLIENT_LOCAL_FILES
 async def test_a_primary_that_wants_a_file_unasked_is_left(
     capabilities: Capability, sql: str
 ) -> None:
-    async with stage() as on:
-        client = await on.session(capabilities=capabilities)
-        on.cluster.primary.faults.raw_reply(WANTED, matching=sql[-40:].encode())
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=capabilities)
+        proxy.cluster.primary.faults.raw_reply(WANTED, matching=sql[-40:].encode())
         client.send(query(sql))
         error = ErrPacket.parse((await client.rest())[4:])
         assert error.code == 2013
         assert "local file" in error.message
-        await eventually(lambda: on.cluster.primary.connections <= 1)  # the monitor's
+        await eventually(lambda: proxy.cluster.primary.connections <= 1)  # the monitor's
 
 
 @pytest.mark.parametrize("sql", [LOAD, "SELECT 1; load /* one */ data\n local infile 'x'"])
 async def test_a_client_that_asks_is_asked(sql: str) -> None:
-    async with stage() as on:
-        client = await on.session(capabilities=MODERN | FILES)
-        on.cluster.primary.faults.raw_reply(WANTED, matching=sql.encode())
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=MODERN | FILES)
+        proxy.cluster.primary.faults.raw_reply(WANTED, matching=sql.encode())
         client.send(query(sql))
         assert await client.read_packet() == WANTED[4:]
 
 
 async def test_a_long_text_may_ask() -> None:
-    async with stage() as on:
-        client = await on.session(capabilities=MODERN | FILES)
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=MODERN | FILES)
         sql = f"/* {'x' * (2 << 20)} */ {LOAD}"
-        on.cluster.primary.faults.raw_reply(WANTED, matching=LOAD.encode())
+        proxy.cluster.primary.faults.raw_reply(WANTED, matching=LOAD.encode())
         client.send(query(sql))
         assert await client.read_packet() == WANTED[4:]
 
 
 async def test_a_primary_that_wants_a_file_of_the_proxy_is_left() -> None:
-    async with table(consistency=Level.STRONG) as on:
-        client = await on.session()
-        on.cluster.primary.faults.raw_reply(WANTED, matching=b"gtid_executed")
+    async with table(consistency=Level.STRONG) as proxy:
+        client = await proxy.session()
+        proxy.cluster.primary.faults.raw_reply(WANTED, matching=b"gtid_executed")
         client.send(query(COUNT))
         assert b"passwd" not in await client.rest()
-        assert await count(await on.session()) == 0
+        assert await count(await proxy.session()) == 0
 
 
 async def test_a_replica_that_wants_a_file_is_left() -> None:
-    async with stage() as on:
-        client = await on.session(capabilities=MODERN | FILES)
-        for replica in on.cluster.replicas:
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=MODERN | FILES)
+        for replica in proxy.cluster.replicas:
             replica.faults.raw_reply(WANTED, matching=b"infile", times=None)
         assert (await client.query("SELECT 'load data local infile'")).rows

@@ -19,13 +19,13 @@ class Scene:
     """A written row that the replicas have, and a login to the first one that has not ended.
 
     Attributes:
-        on: the servers and the proxy.
+        proxy: the servers and the proxy.
         client: a session that has written the row, and is connected to the replica.
         other: a session whose read waits for the login.
         gate: holds an answer of the replica to that login.
     """
 
-    on: Stage
+    proxy: Stage
     client: Client
     other: Client
     gate: Gate
@@ -40,22 +40,22 @@ class Scene:
 async def _held_login(matching: bytes) -> AsyncIterator[Scene]:
     """Hold the answer to a statement with these bytes, which the proxy sends in a login."""
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(log=log) as on:
-        client, other = await on.session(), await on.session()
+    async with table(log=log) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
-        apply(on, applying=True)
-        await on.caught_up()
-        gate = on.cluster.replicas[0].faults.hold_reply(matching=matching)
+        apply(proxy, applying=True)
+        await proxy.caught_up()
+        gate = proxy.cluster.replicas[0].faults.hold_reply(matching=matching)
         other.send(query(COUNT))
         await eventually(lambda: gate.held)
-        yield Scene(on, client, other, gate, log)
+        yield Scene(proxy, client, other, gate, log)
 
 
 async def test_what_a_login_tells_is_told_before_the_login_ends() -> None:
     async with _held_login(b"transaction_read_only") as scene:
-        replica = scene.on.proxy.topology.replicas[0]
-        written = scene.on.cluster.primary.gtids.executed.text
+        replica = scene.proxy.shared.topology.replicas[0]
+        written = scene.proxy.cluster.primary.gtids.executed.text
         await eventually(lambda: GtidSet.parse(written) <= replica.applied)
         assert await count(scene.client) == 1
         records = scene.records()
@@ -69,13 +69,13 @@ async def test_what_a_login_tells_is_told_before_the_login_ends() -> None:
 
 async def test_what_an_incarnation_said_is_not_told_of_the_next_one() -> None:
     async with _held_login(b"gtid_owned") as scene:
-        on = scene.on
-        third = await on.session()
-        written = on.cluster.primary.gtids.executed
-        apply(on, applying=False)
-        on.cluster.replicas[0].gtids.reset()
+        proxy = scene.proxy
+        third = await proxy.session()
+        written = proxy.cluster.primary.gtids.executed
+        apply(proxy, applying=False)
+        proxy.cluster.replicas[0].gtids.reset()
         assert await count(third) == 1
-        assert on.proxy.topology.replicas[0].epoch == 2
+        assert proxy.shared.topology.replicas[0].epoch == 2
         scene.gate.open()
         assert (await scene.other.answer()).value == b"1"
         told = [it for it in scene.records() if it["kind"] == "proof" and it["incarnation"] == 2]

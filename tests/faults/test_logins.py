@@ -26,20 +26,20 @@ from tests.faults.stage import Stage, before, eventually, stage
 async def test_who_the_primary_refuses_hears_so_from_the_primary(
     user: str, password: str, tls: bool
 ) -> None:
-    async with stage() as on:
-        client = await on.connect()
+    async with stage() as proxy:
+        client = await proxy.connect()
         end = await client.log_in(user, password, tls=tls)
         error = ErrPacket.parse(end)
         assert (error.code, error.sqlstate) == (1045, "28000")
         assert "Access denied for user" in error.message
         assert await client.rest() == b""
-        assert (await (await on.session(tls=tls)).ping()).ok
-        assert on.count("tidegate_clients_refused_total", "login") == 1
+        assert (await (await proxy.session(tls=tls)).ping()).ok
+        assert proxy.count("tidegate_clients_refused_total", "login") == 1
 
 
 async def test_unknown_schema() -> None:
-    async with stage() as on:
-        client = await on.connect()
+    async with stage() as proxy:
+        client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in(database="nowhere"))
         assert error.code == 1049
         assert await client.rest() == b""
@@ -47,8 +47,8 @@ async def test_unknown_schema() -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_an_empty_password(tls: bool) -> None:
-    async with stage() as on:
-        client = await on.session(user="empty", password="", tls=tls)
+    async with stage() as proxy:
+        client = await proxy.session(user="empty", password="", tls=tls)
         assert (await client.query("SELECT 1")).value == b"1"
 
 
@@ -57,9 +57,9 @@ async def test_a_server_that_lacks_a_variable_is_named() -> None:
     unknown = err(ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE, "Unknown system variable 'lc_time'")
     async with (
         peer(says(GREETING, frame(OK, 2), unknown, then_waits=True)) as newer,
-        before(newer.address) as on,
+        before(newer.address) as proxy,
     ):
-        client = await on.connect()
+        client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in())
         assert (error.code, error.sqlstate) == (1193, "HY000")
         for part in (f"server {newer.address} (MySQL 9.7.4)", "variable 'lc_time'", "Tidegate"):
@@ -70,31 +70,31 @@ async def test_a_server_that_lacks_a_variable_is_named() -> None:
 # A primary that cannot be used.
 
 
-async def expect_2003(on: Stage, *words: str) -> None:
-    client = await on.connect()
+async def expect_2003(proxy: Stage, *words: str) -> None:
+    client = await proxy.connect()
     error = ErrPacket.parse(await client.log_in())
     assert (error.code, error.sqlstate) == (2003, "HY000")
     for word in ("Tidegate cannot reach its primary", *words):
         assert word in error.message
     assert await client.rest() == b""
-    assert on.count("tidegate_clients_refused_total", "primary_unreachable") >= 1
+    assert proxy.count("tidegate_clients_refused_total", "primary_unreachable") >= 1
 
 
 async def test_nobody_listens_at_the_primarys_address() -> None:
     address = unused_address()
-    async with before(address) as on:
-        await expect_2003(on, address)
+    async with before(address) as proxy:
+        await expect_2003(proxy, address)
 
 
 async def test_the_primarys_name_is_unknown() -> None:
-    async with before("no-such-host.invalid:3306") as on:
-        await expect_2003(on, "no-such-host.invalid")
+    async with before("no-such-host.invalid:3306") as proxy:
+        await expect_2003(proxy, "no-such-host.invalid")
 
 
 async def test_the_primary_accepts_and_never_answers() -> None:
     async with peer(says(b"", then_waits=True)) as silent:
-        async with before(silent.address, connect_timeout=0.2) as on:
-            await expect_2003(on, "no answer within 0.2 s (connect-timeout)")
+        async with before(silent.address, connect_timeout=0.2) as proxy:
+            await expect_2003(proxy, "no answer within 0.2 s (connect-timeout)")
         await eventually(lambda: silent.connected == 0)
 
 
@@ -127,8 +127,8 @@ BROKEN_LOGINS: dict[str, list[bytes | None]] = {
 @pytest.mark.parametrize("script", BROKEN_LOGINS)
 async def test_the_primary_breaks_the_login(script: str) -> None:
     async with peer(says(*BROKEN_LOGINS[script])) as broken:
-        async with before(broken.address) as on:
-            await expect_2003(on, broken.address)
+        async with before(broken.address) as proxy:
+            await expect_2003(proxy, broken.address)
         await eventually(lambda: broken.connected == 0)
 
 
@@ -138,13 +138,13 @@ async def test_a_replica_that_breaks_the_login_costs_nobody_a_read(script: str) 
         stage(replicas=0) as behind,
         peer(says(*BROKEN_LOGINS[script])) as broken,
     ):
-        async with before(behind.cluster.primary.address, [broken.address]) as on:
+        async with before(behind.cluster.primary.address, [broken.address]) as proxy:
             for _ in range(3):
-                client = await on.session()
+                client = await proxy.session()
                 for _ in range(3):
                     assert (await client.query("SELECT 1")).value == b"1"
-            assert on.statements("primary", "ok") == 9
-            assert on.count("tidegate_fallbacks_total", "replica_lost") >= 1
+            assert proxy.statements("primary", "ok") == 9
+            assert proxy.count("tidegate_fallbacks_total", "replica_lost") >= 1
         await eventually(lambda: broken.connected == 0)
 
 
@@ -157,9 +157,9 @@ async def test_the_primary_says_nonsense_of_itself(what: str) -> None:
     row = identity(values["uuid"], values["uptime"], values["gtids"])
     async with (
         peer(says(GREETING, frame(OK, 2), row, frame(OK, 1))) as strange,
-        before(strange.address) as on,
+        before(strange.address) as proxy,
     ):
-        client = await on.connect()
+        client = await proxy.connect()
         end = await client.log_in()
         if what == "uuid":
             assert end[0] == 0x00
@@ -173,9 +173,9 @@ async def test_the_primary_refuses_in_its_own_words(stage_of_login: int) -> None
     sequence_id = [0, 2, 1, 1][stage_of_login]
     async with (
         peer(says(*parts, err(1040, "Too many connections", sequence_id))) as full,
-        before(full.address) as on,
+        before(full.address) as proxy,
     ):
-        client = await on.connect()
+        client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in())
         assert (error.code, error.message) == (1040, "Too many connections")
         assert await client.rest() == b""
@@ -184,8 +184,8 @@ async def test_the_primary_refuses_in_its_own_words(stage_of_login: int) -> None
 async def test_the_primary_lacks_what_tracking_needs() -> None:
     greeting = HandshakeV10.parse(GREETING[4:])
     poor = replace(greeting, server_version="5.6.51", capabilities=BASE, auth_plugin=NATIVE)
-    async with peer(says(frame(poor.serialise(), 0))) as server, before(server.address) as on:
-        client = await on.connect()
+    async with peer(says(frame(poor.serialise(), 0))) as server, before(server.address) as proxy:
+        client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in(capabilities=BASE))
         assert error.code == 2003
         assert "CLIENT_SESSION_TRACK" in error.message
@@ -229,8 +229,8 @@ BAD_RESPONSES = {
 @pytest.mark.parametrize("case", BAD_RESPONSES)
 async def test_a_bad_response_to_the_greeting(case: str) -> None:
     data, code = BAD_RESPONSES[case]
-    async with stage() as on:
-        client = await on.connect()
+    async with stage() as proxy:
+        client = await proxy.connect()
         await client.greet()
         client.send_bytes(data)
         if code is None:
@@ -239,8 +239,8 @@ async def test_a_bad_response_to_the_greeting(case: str) -> None:
             error = await client.last_error()
             assert error.code == code
             assert error.message.startswith("Bad handshake: ")
-        await eventually(lambda: on.count("tidegate_clients_refused_total", "protocol") == 1)
-        assert (await (await on.session()).ping()).ok
+        await eventually(lambda: proxy.count("tidegate_clients_refused_total", "protocol") == 1)
+        assert (await (await proxy.session()).ping()).ok
 
 
 BAD_PASSWORDS = {
@@ -254,8 +254,8 @@ BAD_PASSWORDS = {
 @pytest.mark.parametrize("case", BAD_PASSWORDS)
 async def test_a_bad_answer_to_the_question_for_the_password(case: str) -> None:
     data, code = BAD_PASSWORDS[case]
-    async with stage() as on:
-        client = await on.connect()
+    async with stage() as proxy:
+        client = await proxy.connect()
         await client.greet()
         client.send(response(), 1)
         assert await client.read_packet() == b"\x01\x04"
@@ -266,13 +266,13 @@ async def test_a_bad_answer_to_the_question_for_the_password(case: str) -> None:
             code = 1043
         error = await client.last_error()
         assert error.code == code
-        assert (await (await on.session()).ping()).ok
+        assert (await (await proxy.session()).ping()).ok
 
 
 @pytest.mark.parametrize("sent", [0, 2, 10, "response", "ssl"])
 async def test_half_a_handshake_ends_with_an_error(sent: int | str) -> None:
-    async with stage(handshake_timeout=0.3) as on:
-        client = await on.connect()
+    async with stage(handshake_timeout=0.3) as proxy:
+        client = await proxy.connect()
         await client.greet()
         data = {"response": frame(response(), 1), "ssl": frame(SSL_REQUEST, 1)}.get(str(sent))
         client.send_bytes(frame(response(), 1)[: int(sent)] if data is None else data)
@@ -286,17 +286,17 @@ async def test_half_a_handshake_ends_with_an_error(sent: int | str) -> None:
             assert "handshake-timeout" in error.message
         await eventually(
             lambda: (
-                on.count("tidegate_clients_refused_total", "timeout")
-                + on.count("tidegate_clients_refused_total", "protocol")
+                proxy.count("tidegate_clients_refused_total", "timeout")
+                + proxy.count("tidegate_clients_refused_total", "protocol")
                 == 1
             )
         )
 
 
 async def test_clients_that_leave_during_the_login() -> None:
-    async with stage() as on:
+    async with stage() as proxy:
         for step in range(5):
-            client = await on.connect()
+            client = await proxy.connect()
             if step > 0:
                 await client.greet()
             if step == 2:
@@ -307,38 +307,38 @@ async def test_clients_that_leave_during_the_login() -> None:
             if step == 4:
                 client.send(SSL_REQUEST, 1)
             client.abort()
-        await eventually(lambda: on.count("tidegate_clients_refused_total") == 5)
-        assert (await (await on.session()).ping()).ok
+        await eventually(lambda: proxy.count("tidegate_clients_refused_total") == 5)
+        assert (await (await proxy.session()).ping()).ok
 
 
 async def test_a_client_leaves_while_the_primary_is_slow_to_log_it_in() -> None:
-    async with stage() as on:
-        primary = on.cluster.primary
+    async with stage() as proxy:
+        primary = proxy.cluster.primary
         primary.faults.delay_reply(0.3, matching=b"session_track")
-        client = await on.connect()
+        client = await proxy.connect()
         login = asyncio.ensure_future(client.log_in())
         await eventually(lambda: primary.connections == 1)
         login.cancel()
         client.abort()
         await eventually(lambda: primary.connections == 0)
         primary.faults.clear()
-        assert (await (await on.session()).ping()).ok
+        assert (await (await proxy.session()).ping()).ok
 
 
 async def test_client_tls_required() -> None:
-    async with stage(client_tls="required") as on:
-        client = await on.connect()
+    async with stage(client_tls="required") as proxy:
+        client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in())
         assert (error.code, error.sqlstate) == (3159, "HY000")
         assert "client-tls" in error.message
         assert await client.rest() == b""
-        assert (await (await on.session(tls=True)).ping()).ok
+        assert (await (await proxy.session(tls=True)).ping()).ok
 
 
 async def test_too_many_connections_and_room_again() -> None:
-    async with stage(max_connections=2) as on:
-        first, second = await on.session(), await on.session()
-        third = await on.connect()
+    async with stage(max_connections=2) as proxy:
+        first, second = await proxy.session(), await proxy.session()
+        third = await proxy.connect()
         payload = await third.read_packet()
         # Before the greeting no capabilities are known, and so a server sends no SQLSTATE.
         assert payload[:3] == b"\xff\x10\x04"
@@ -347,29 +347,29 @@ async def test_too_many_connections_and_room_again() -> None:
         assert await third.rest() == b""
         assert (await second.ping()).ok
         first.abort()
-        await eventually(lambda: len(on.proxy.sessions) == 1)
-        assert (await (await on.session()).ping()).ok
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
+        assert (await (await proxy.session()).ping()).ok
 
 
 async def test_clients_in_their_handshake_count_as_connections() -> None:
-    async with stage(max_connections=2) as on:
+    async with stage(max_connections=2) as proxy:
         for _ in range(2):
-            await (await on.connect()).greet()
-        refused = await on.connect()
+            await (await proxy.connect()).greet()
+        refused = await proxy.connect()
         assert (await refused.read_packet())[:3] == b"\xff\x10\x04"
 
 
 async def test_a_capability_that_was_not_offered_is_not_agreed_on() -> None:
-    async with stage() as on:
+    async with stage() as proxy:
         strange = MODERN | Capability.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS
         strange |= Capability.MULTI_FACTOR_AUTHENTICATION | Capability.CLIENT_REMEMBER_OPTIONS
-        client = await on.session(capabilities=strange)
+        client = await proxy.session(capabilities=strange)
         assert (await client.query("SELECT 1")).value == b"1"
 
 
 async def test_a_login_in_single_bytes() -> None:
-    async with stage() as on:
-        client = await on.connect()
+    async with stage() as proxy:
+        client = await proxy.connect()
         send = client.writer.write
 
         def drip(data: bytes) -> None:
@@ -382,8 +382,8 @@ async def test_a_login_in_single_bytes() -> None:
 
 
 async def test_a_command_right_behind_the_login_waits_for_it() -> None:
-    async with stage() as on:
-        client: Client = await on.connect()
+    async with stage() as proxy:
+        client: Client = await proxy.connect()
         greeting = await client.greet()
         assert greeting.auth_plugin == CACHING_SHA2
         client.capabilities = MODERN
@@ -395,8 +395,8 @@ async def test_a_command_right_behind_the_login_waits_for_it() -> None:
 
 
 async def test_the_connection_id_is_the_primary_s() -> None:
-    async with stage() as on:
-        client = await on.connect()
+    async with stage() as proxy:
+        client = await proxy.connect()
         assert (await client.log_in())[0] == 0x00
         assert client.greeting is not None
         identity = (await client.query("SELECT CONNECTION_ID()")).value
@@ -404,20 +404,20 @@ async def test_the_connection_id_is_the_primary_s() -> None:
 
 
 async def test_clients_that_say_nothing_hold_few_connections_to_the_primary() -> None:
-    async with stage() as on:
-        silent = [await on.connect() for _ in range(100)]
+    async with stage() as proxy:
+        silent = [await proxy.connect() for _ in range(100)]
         for client in silent:
             await client.greet()
-        assert on.cluster.primary.connections < 80
-        assert (await (await on.session()).ping()).ok
+        assert proxy.cluster.primary.connections < 80
+        assert (await (await proxy.session()).ping()).ok
 
 
 async def test_the_connection_id_outlives_a_change_of_user() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         before = (await client.query("SELECT CONNECTION_ID()")).value
         client.send(change_user("other"))
         assert (await finish_change(client, "word"))[0] == 0x00
         assert (await client.query("SELECT CONNECTION_ID()")).value == before
         assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
-        assert on.cluster.primary.connections == 1
+        assert proxy.cluster.primary.connections == 1

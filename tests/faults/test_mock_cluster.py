@@ -48,29 +48,29 @@ async def post(cluster: MockCluster, path: str, body: object) -> Any:
 async def test_lag_by_sql_is_met_at_best_effort_and_not_with_own_writes(
     level: Level, seen: int
 ) -> None:
-    async with staged(consistency=level, wait_budget=0.01) as (_, on):
-        client = await on.session()
+    async with staged(consistency=level, wait_budget=0.01) as (_, proxy):
+        client = await proxy.session()
         await does(client, "CALL mock.set('replicas', 'lag', '1h')")
         await does(client, "INSERT INTO t VALUES (1)")
         assert await count(client) == seen
         await does(client, "CALL mock.reset()")
-        await on.caught_up()
+        await proxy.caught_up()
         assert await count(client) == 1
 
 
 async def test_a_promotion_by_http_that_loses_is_followed_and_told() -> None:
-    async with staged(**WATCHED, scope=Scope.USER) as (cluster, on):
-        await looked(on)
-        client = await on.session()
+    async with staged(**WATCHED, scope=Scope.USER) as (cluster, proxy):
+        await looked(proxy)
+        client = await proxy.session()
         assert await count(client) == 0
         await cluster.set("replicas", applying=False)
         await does(client, "INSERT INTO t VALUES (1)")
         await cluster.set("primary", running=False)
         done = await post(cluster, "/promote", {"server": "replica2", "lose": 1})
         assert done == {"primary": "replica2", "stopped": ["primary"]}
-        await promoted(on, cluster.primary)
-        await eventually(lambda: on.count("tidegate_lost_transactions_total") == 1)
-        client = await on.session()
+        await promoted(proxy, cluster.primary)
+        await eventually(lambda: proxy.count("tidegate_lost_transactions_total") == 1)
+        client = await proxy.session()
         assert (await client.query(COUNT)).error.code == 1105
         await does(client, "INSERT INTO t VALUES (2)")
         assert await count(client) == 1
@@ -80,9 +80,9 @@ async def test_a_promotion_by_http_that_loses_is_followed_and_told() -> None:
 async def test_a_connection_that_breaks_at_a_write_is_lost_to_the_client_and_not_run_twice(
     drop: str, rows: int
 ) -> None:
-    async with staged() as (cluster, on):
+    async with staged() as (cluster, proxy):
         await cluster.fault("primary", match="INSERT", drop=drop)
-        client = await on.session()
+        client = await proxy.session()
         assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 2013
-        assert await count(await on.session()) == rows
+        assert await count(await proxy.session()) == rows
         assert (await cluster.statements("primary")).count("INSERT INTO t VALUES (1)") == 1

@@ -72,14 +72,14 @@ WRONG = [
 
 
 async def test_wrong_settings_change_nothing() -> None:
-    async with table(**KEYS) as on:
-        client = await on.session()
+    async with table(**KEYS) as proxy:
+        client = await proxy.session()
         await does(client, "SET tidegate_consistency = 'STRONG'")
         await does(client, "SET tidegate_application = 'shop'")
         before = (await client.query("SHOW TIDEGATE SESSION")).rows
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         rules = session.state.rules
-        sent = [len(asked(server)) for server in on.cluster.servers]
+        sent = [len(asked(server)) for server in proxy.cluster.servers]
         for sql in WRONG:
             answer = await client.query(sql)
             assert answer.packets[-1][0] == 0xFF, sql
@@ -87,14 +87,14 @@ async def test_wrong_settings_change_nothing() -> None:
             assert "Tidegate" in answer.error.message, sql
             assert session.state.rules == rules, sql
         assert (await client.query("SHOW TIDEGATE SESSION")).rows == before
-        assert [len(asked(server)) for server in on.cluster.servers] == sent
+        assert [len(asked(server)) for server in proxy.cluster.servers] == sent
         assert await count(client) == 0
 
 
 async def test_wrong_attributes() -> None:
     capabilities = MODERN | Capability.CLIENT_QUERY_ATTRIBUTES
-    async with table() as on:
-        client = await on.session(capabilities=capabilities)
+    async with table() as proxy:
+        client = await proxy.session(capabilities=capabilities)
         for name, text in (
             ("consistency", "STRONGER"),
             ("scop", "user"),
@@ -108,10 +108,10 @@ async def test_wrong_attributes() -> None:
         assert (await client.command(attributed(COUNT, tidegate_scope="proxy"))).value == b"0"
         assert (await client.command(attributed(COUNT, tidegatescope="x"))).value == b"0"
         for attribute in ("tidegate.scope", "tidegate.nothing"):
-            refused_client = await on.connect()
+            refused_client = await proxy.connect()
             end = await refused_client.log_in(attributes={attribute: "everybody"})
             assert ErrPacket.parse(end).code == 1231
-        assert not any("INSERT" in text for text in asked(on.cluster.primary)[1:])
+        assert not any("INSERT" in text for text in asked(proxy.cluster.primary)[1:])
 
 
 # Answers of the proxy's own are a server's in form.
@@ -119,8 +119,8 @@ async def test_wrong_attributes() -> None:
 
 @pytest.mark.parametrize("kind", CLIENTS)
 async def test_own_answers_have_the_form_that_the_client_negotiated(kind: str) -> None:
-    async with table(**KEYS) as on:
-        client = await on.session(capabilities=CLIENTS[kind])
+    async with table(**KEYS) as proxy:
+        client = await proxy.session(capabilities=CLIENTS[kind])
         old = not CLIENTS[kind] & Capability.CLIENT_DEPRECATE_EOF
         for sql in (
             "SHOW TIDEGATE LAST",
@@ -138,8 +138,8 @@ async def test_own_answers_have_the_form_that_the_client_negotiated(kind: str) -
 
 async def test_own_answers_tell_of_the_session() -> None:
     """Clients escape by the status flags that they saw last."""
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
 
         async def status(sql: str) -> int:
             answer = await client.query(sql)
@@ -173,15 +173,15 @@ SUSPICIOUS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", SUSPICIOUS)
 async def test_a_temporary_table_of_a_call_that_failed(case: str, token: bool) -> None:
     """The next OK packet tells of it, whatever the statement was that it answers."""
-    async with table(**SUSPICIOUS[case], **KEYS) as on:
-        direct = await on.direct()
+    async with table(**SUSPICIOUS[case], **KEYS) as proxy:
+        direct = await proxy.direct()
         await does(direct, "INSERT INTO t VALUES (1)")
         await does(
             direct, "CREATE PROCEDURE p() BEGIN CREATE TEMPORARY TABLE t (id INT); SELECT no; END"
         )
-        apply(on, True)
-        await on.caught_up()
-        client = await on.session()
+        apply(proxy, True)
+        await proxy.caught_up()
+        client = await proxy.session()
         assert await count(client) == 1
         assert (await client.query("CALL p()")).error.code == 1054
         if token:
@@ -191,10 +191,10 @@ async def test_a_temporary_table_of_a_call_that_failed(case: str, token: bool) -
 
 
 async def test_a_login_tells_how_to_escape() -> None:
-    async with table() as on:
+    async with table() as proxy:
         for mode, flag in (("NO_BACKSLASH_ESCAPES", NO_BACKSLASH_ESCAPES), ("", 0)):
-            on.cluster.primary.set_variable("sql_mode", mode)
-            client = await on.connect()
+            proxy.cluster.primary.set_variable("sql_mode", mode)
+            client = await proxy.connect()
             login = OkPacket.parse(await client.log_in(), MODERN)
             assert login.status & NO_BACKSLASH_ESCAPES == flag
             client.send(change_user("app"))
@@ -217,9 +217,9 @@ async def last(client: Client) -> dict[str, str | None]:
 
 
 async def test_show_last() -> None:
-    async with table(**KEYS) as on:
-        primary, replica = on.cluster.primary, on.cluster.replicas[0]
-        client = await on.session()
+    async with table(**KEYS) as proxy:
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
+        client = await proxy.session()
         assert (await client.query("SHOW TIDEGATE LAST")).rows == []
         assert await count(client) == 0
         for _ in range(2):  # neither this nor other statements to the proxy are the last
@@ -244,9 +244,9 @@ async def test_show_last() -> None:
         assert found["required"] == own
         assert found["fallbacks"] == f"{replica.address}:wait_timeout"
         assert float(found["wait_ms"] or 0) > 0
-        apply(on, True)
-        await on.caught_up()
-        for server in on.proxy.topology.replicas:
+        apply(proxy, True)
+        await proxy.caught_up()
+        for server in proxy.shared.topology.replicas:
             server.caught_up()
         assert await count(client, "/* tidegate wait_budget=5s scope=user */") == 1
         found = await last(client)
@@ -260,8 +260,8 @@ async def test_show_last() -> None:
 
 
 async def test_show_session() -> None:
-    async with table() as on:
-        client = await on.session(attributes={"tidegate.application": "shop"})
+    async with table() as proxy:
+        client = await proxy.session(attributes={"tidegate.application": "shop"})
 
         async def shown() -> dict[str, str | None]:
             rows = (await client.query("SHOW TIDEGATE SESSION")).rows
@@ -274,7 +274,7 @@ async def test_show_session() -> None:
         assert found["application"] == "shop"
         assert found["session_track_gtids"] == "OWN_GTID"
         assert (found["in_transaction"], found["autocommit"], found["pins"]) == ("no", "yes", None)
-        assert found["primary"] == on.cluster.primary.address
+        assert found["primary"] == proxy.cluster.primary.address
         assert client.greeting
         assert found["connection_id"] == str(client.greeting.thread_id)
         assert (await client.query("INSERT INTO nowhere VALUES (1)")).error.code == 1146
@@ -299,9 +299,9 @@ async def test_show_session() -> None:
 
 
 async def test_show_scopes_has_no_keys_of_others() -> None:
-    async with table() as on:
-        client = await on.session(attributes={"tidegate.application": "shop"})
-        stranger = await on.session(
+    async with table() as proxy:
+        client = await proxy.session(attributes={"tidegate.application": "shop"})
+        stranger = await proxy.session(
             user="other", password="word", attributes={"tidegate.application": "blog"}
         )
         for session in (client, stranger):
@@ -312,7 +312,7 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
         async def keys(session: Client) -> list[list[bytes | None]]:
             return [row[:2] for row in (await session.query("SHOW TIDEGATE SCOPES")).rows]
 
-        (one,) = [s.session_id for s in on.proxy.sessions if s.state.user == "app"]
+        (one,) = [s.session_id for s in proxy.shared.sessions if s.state.user == "app"]
         assert await keys(client) == [
             [b"connection", str(one).encode()],
             [b"proxy", None],
@@ -321,7 +321,7 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
         ]
         assert [b"user", b"other"] in await keys(stranger)
         rows = (await client.query("SHOW TIDEGATE SCOPES")).rows
-        written = on.cluster.primary.gtids.executed.text.encode()
+        written = proxy.cluster.primary.gtids.executed.text.encode()
         assert rows[1][3] == written, "the proxy's scope has what the other wrote"
         assert rows[2][3] != written
         assert rows[0][6] is None
@@ -329,25 +329,25 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
 
 
 async def test_show_servers() -> None:
-    async with table(replicas=2) as on:
-        client = await on.session()
+    async with table(replicas=2) as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
-        on.proxy.topology.replicas[1].unreachable(on.proxy.now())
+        proxy.shared.topology.replicas[1].unreachable(proxy.shared.now())
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
-        addresses = [server.address.encode() for server in on.cluster.servers]
+        addresses = [server.address.encode() for server in proxy.cluster.servers]
         assert [row[0] for row in rows] == addresses
         assert [row[1] for row in rows] == [b"primary", b"replica", b"replica"]
         assert [row[2] for row in rows] == [b"yes", b"yes", b"no"]
-        assert rows[0][3] == on.cluster.primary.gtids.server_uuid.encode()
+        assert rows[0][3] == proxy.cluster.primary.gtids.server_uuid.encode()
         assert rows[0][7] == b"source"
-        assert rows[0][12] == on.cluster.primary.gtids.executed.text.encode()
+        assert rows[0][12] == proxy.cluster.primary.gtids.executed.text.encode()
 
 
 async def test_a_driver_reads_what_the_proxy_answers() -> None:
     """PyMySQL, in a thread: result sets, warnings, escapes, errors, and back to a server."""
-    async with table(**KEYS) as on:
-        await asyncio.to_thread(_drive, on.port)
-        await eventually(lambda: not on.proxy.sessions)
+    async with table(**KEYS) as proxy:
+        await asyncio.to_thread(_drive, proxy.port)
+        await eventually(lambda: not proxy.shared.sessions)
 
 
 def rows(cursor: pymysql.cursors.DictCursor) -> list[object]:

@@ -46,17 +46,17 @@ def answers(*later: bytes | None, then: bytes = b"") -> Script:
     return script
 
 
-async def after_one_login(on: Stage) -> ErrPacket | None:
+async def after_one_login(proxy: Stage) -> ErrPacket | None:
     """The error of the second client's login; None if it got in."""
-    await on.session()
-    client = await on.connect()
+    await proxy.session()
+    client = await proxy.connect()
     end = await client.log_in()
     return ErrPacket.parse(end) if end[0] == 0xFF else None
 
 
 async def test_the_settings_do_not_wait_for_the_identity() -> None:
-    async with peer(answers(identity(), MADE)) as primary, before(primary.address) as on:
-        assert await after_one_login(on) is None
+    async with peer(answers(identity(), MADE)) as primary, before(primary.address) as proxy:
+        assert await after_one_login(proxy) is None
 
 
 CUT = {
@@ -68,8 +68,8 @@ CUT = {
 
 @pytest.mark.parametrize("cut", CUT)
 async def test_answers_in_any_portions(cut: str) -> None:
-    async with peer(answers(*CUT[cut])) as primary, before(primary.address) as on:
-        assert await after_one_login(on) is None
+    async with peer(answers(*CUT[cut])) as primary, before(primary.address) as proxy:
+        assert await after_one_login(proxy) is None
 
 
 DIES: dict[str, tuple[list[bytes | None], int]] = {
@@ -87,17 +87,17 @@ DIES: dict[str, tuple[list[bytes | None], int]] = {
 @pytest.mark.parametrize("how", DIES)
 async def test_a_primary_that_dies_between_its_answers(how: str) -> None:
     parts, code = DIES[how]
-    async with peer(answers(*parts)) as primary, before(primary.address) as on:
-        error = await after_one_login(on)
+    async with peer(answers(*parts)) as primary, before(primary.address) as proxy:
+        error = await after_one_login(proxy)
         assert error is not None
         assert error.code == code
         await eventually(lambda: primary.connected == 1)
 
 
 async def test_a_client_leaves_between_the_answers() -> None:
-    async with peer(answers(identity())) as primary, before(primary.address) as on:
-        await on.session()
-        client = await on.connect()
+    async with peer(answers(identity())) as primary, before(primary.address) as proxy:
+        await proxy.session()
+        client = await proxy.connect()
         login = asyncio.ensure_future(client.log_in())
         await eventually(lambda: primary.connected == 2)
         login.cancel()
@@ -109,10 +109,10 @@ async def test_a_sandbox_s_answers_are_not_taken_for_later_ones() -> None:
     said = err(1820, "what the client was told")
     async with (
         peer(answers(EXPIRED + EXPIRED, then=said)) as expired,
-        before(expired.address) as on,
+        before(expired.address) as proxy,
     ):
-        assert await after_one_login(on) is None
-        client = await on.session()
+        assert await after_one_login(proxy) is None
+        client = await proxy.session()
         assert (await client.query("SELECT 1")).error.message == "what the client was told"
 
 
@@ -132,16 +132,16 @@ async def test_the_first_login_of_all_asks_how_long_packets_may_be() -> None:
         while await reader.read(1 << 16):
             pass
 
-    async with peer(primary) as first, before(first.address) as on:
-        await on.session()
+    async with peer(primary) as first, before(first.address) as proxy:
+        await proxy.session()
         assert b"@@server_uuid" in order[0]
         assert b"session_track" in order[1]
 
 
 async def test_behind_a_broken_login_the_next_one_asks_first() -> None:
     """The server may have been sent more than it takes, and said so too late to be heard."""
-    async with peer(answers(None)) as primary, before(primary.address) as on:
-        error = await after_one_login(on)
+    async with peer(answers(None)) as primary, before(primary.address) as proxy:
+        error = await after_one_login(proxy)
         assert error is not None
         assert error.code == 2003
-        assert on.proxy.topology.primary.max_packet == 0
+        assert proxy.shared.topology.primary.max_packet == 0

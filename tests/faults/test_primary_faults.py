@@ -37,14 +37,14 @@ async def expect_lost(client: Client) -> None:
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
 async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None:
     """It may wait for a lock; TCP would take that for a server that has vanished."""
-    async with stage() as on:
-        client = await on.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
-        (session,) = on.proxy.sessions
+    async with stage() as proxy:
+        client = await proxy.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
+        (session,) = proxy.shared.sessions
         assert session._servers.primary is not None
         transport: Any = session._servers.primary._transport
         end = transport.get_extra_info("socket")
         assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
-        on.cluster.primary.faults.raw_reply(frame(b"\xfbfile", 1), matching=b"LOAD")
+        proxy.cluster.primary.faults.raw_reply(frame(b"\xfbfile", 1), matching=b"LOAD")
         client.send(query("LOAD DATA LOCAL INFILE 'file' INTO TABLE t"))
         assert await client.read_packet() == b"\xfbfile"
         assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0
@@ -55,9 +55,9 @@ async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None
 async def test_the_primary_breaks_before_anything_can_be_passed_on(
     bytes_sent: int, statement: str
 ) -> None:
-    async with stage() as on:
-        primary = on.cluster.primary
-        client, other = await on.session(), await on.session()
+    async with stage() as proxy:
+        primary = proxy.cluster.primary
+        client, other = await proxy.session(), await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         primary.faults.drop_connection_after(bytes_sent, matching=statement.encode())
         client.send(query(statement))
@@ -67,22 +67,22 @@ async def test_the_primary_breaks_before_anything_can_be_passed_on(
             await expect_lost(client)
         assert asked(primary).count(statement) == 1
         assert (await other.query("SELECT 1")).value == b"1"
-        assert on.statements("primary", "lost") == 1
-        await eventually(lambda: len(on.proxy.sessions) == 1)
+        assert proxy.statements("primary", "lost") == 1
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
 
 
 @pytest.mark.parametrize("bytes_sent", [30, 60, 200_000])
 async def test_the_primary_breaks_within_a_result(bytes_sent: int) -> None:
     """What was passed on cannot be taken back: the end of the connection is all that is left."""
-    async with stage(replicas=0) as on:
-        client = await on.session()
-        on.cluster.primary.faults.drop_connection_after(bytes_sent, matching=b"REPEAT")
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
+        proxy.cluster.primary.faults.drop_connection_after(bytes_sent, matching=b"REPEAT")
         client.send(query("SELECT REPEAT('x', 1000000)"))
         received = await client.rest()
         assert 0 < len(received) <= bytes_sent
         assert b"Lost connection" not in received
-        assert len(asked(on.cluster.primary)) == 1
-        assert on.statements("primary", "lost") == 1
+        assert len(asked(proxy.cluster.primary)) == 1
+        assert proxy.statements("primary", "lost") == 1
 
 
 class Unread(asyncio.Transport):
@@ -105,11 +105,11 @@ class Unread(asyncio.Transport):
 
 
 async def test_what_a_replica_answers_after_the_primary_was_lost_is_not_counted() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
-        (session,) = on.proxy.sessions
-        replica = on.cluster.replicas[0]
+        (session,) = proxy.shared.sessions
+        replica = proxy.cluster.replicas[0]
         gate = replica.faults.hold_reply(matching=COUNT.encode())
         client.send(query(COUNT))
         await eventually(lambda: gate.held)
@@ -117,20 +117,20 @@ async def test_what_a_replica_answers_after_the_primary_was_lost_is_not_counted(
         session._client._transport = Unread(session._client._transport)
         session._servers.primary.give_up("test")
         assert (await client.read_error()).code == 2013
-        assert on.statements("replica", "lost") == 1
+        assert proxy.statements("replica", "lost") == 1
         gate.open()
         await eventually(lambda: connection.is_free)
-        assert on.statements("replica", "ok") == 1  # the first one
+        assert proxy.statements("replica", "ok") == 1  # the first one
         session._client._transport.abort()
 
 
 async def test_a_replica_that_is_connected_to_after_the_primary_was_lost_serves_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with table() as on:
-        client = await on.session()
-        (session,) = on.proxy.sessions
-        gate = on.cluster.replicas[0].faults.hold_reply(matching=b"gtid_owned")
+    async with table() as proxy:
+        client = await proxy.session()
+        (session,) = proxy.shared.sessions
+        gate = proxy.cluster.replicas[0].faults.hold_reply(matching=b"gtid_owned")
         client.send(query(COUNT))
         await eventually(lambda: gate.held)
         session._client._transport = Unread(session._client._transport)
@@ -139,7 +139,7 @@ async def test_a_replica_that_is_connected_to_after_the_primary_was_lost_serves_
         gate.open()
         await eventually(lambda: session._task is None)
         session._client._transport.abort()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
@@ -158,58 +158,58 @@ BROKEN_ANSWERS = {
 
 @pytest.mark.parametrize("case", BROKEN_ANSWERS)
 async def test_the_primary_answers_what_is_no_answer(case: str) -> None:
-    async with stage() as on:
-        client, other = await on.session(), await on.session()
-        on.cluster.primary.faults.raw_reply(BROKEN_ANSWERS[case], matching=b"UPDATE")
+    async with stage() as proxy:
+        client, other = await proxy.session(), await proxy.session()
+        proxy.cluster.primary.faults.raw_reply(BROKEN_ANSWERS[case], matching=b"UPDATE")
         client.send(query("UPDATE t SET id = 2"))
         received = await client.rest()
         error = ErrPacket.parse(received[received.rindex(b"\xff\xdd\x07") :])
         assert error.code == 2013
         assert "it broke the protocol" in error.message
         assert (await other.query("SELECT 1")).value == b"1"
-        await eventually(lambda: on.cluster.primary.connections == 1)
+        await eventually(lambda: proxy.cluster.primary.connections == 1)
 
 
 async def test_the_primary_breaks_the_protocol_within_a_result() -> None:
-    async with stage(replicas=0) as on:
-        client = await on.session()
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
         row = frame(b"\xfd\xf0\xff\x00" + bytes(0xFFF0), 9)
         broken = rows()[:-11] + row * 100 + b"\0\0\0\4"
-        on.cluster.primary.faults.raw_reply(broken, matching=b"SELECT")
+        proxy.cluster.primary.faults.raw_reply(broken, matching=b"SELECT")
         client.send(query("SELECT 1"))
         received = await client.rest()
         assert 0 < len(received) < len(broken)
         assert b"Lost connection" not in received
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 async def test_an_unknown_tracker_costs_nothing() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
         state = entry(99, b"whatever") + gtids_entry(GtidSet.parse(f"{UUID}:1-3"))
-        on.cluster.primary.faults.raw_reply(ok_with(state), matching=b"UPDATE")
+        proxy.cluster.primary.faults.raw_reply(ok_with(state), matching=b"UPDATE")
         answer = await client.query("UPDATE t SET id = 2")
         # The client asked for no tracker, and sees none.
         assert answer.packets == [OK]
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         assert session.state.required == GtidSet.parse(f"{UUID}:1-3")
 
 
 async def test_gtids_that_cannot_be_read_are_asked_for() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("SELECT 1")
-        on.cluster.primary.faults.raw_reply(ok_with(entry(3, b"\x07\x01x")), matching=b"UPDATE")
+        proxy.cluster.primary.faults.raw_reply(ok_with(entry(3, b"\x07\x01x")), matching=b"UPDATE")
         await client.query("UPDATE t SET id = 2")
-        assert on.count("tidegate_unknown_gtid_encodings_total") == 1
+        assert proxy.count("tidegate_unknown_gtid_encodings_total") == 1
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("primary", "unknown_required") == 1
-        assert PROBE_SQL.decode() in asked(on.cluster.primary)
-        await on.caught_up()
+        assert proxy.statements("primary", "unknown_required") == 1
+        assert PROBE_SQL.decode() in asked(proxy.cluster.primary)
+        await proxy.caught_up()
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2
 
 
 PROBES = {
@@ -224,22 +224,22 @@ PROBES = {
 
 @pytest.mark.parametrize("case", PROBES)
 async def test_a_probe_that_fails_leaves_the_required_set_unknown(case: str) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query("CREATE TABLE t (id INT)")).error.code == 1050
-        on.cluster.primary.faults.raw_reply(PROBES[case], matching=PROBE_SQL)
+        proxy.cluster.primary.faults.raw_reply(PROBES[case], matching=PROBE_SQL)
         for _ in range(2):
             assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("primary", "unknown_required") == 2
-        await on.caught_up()
+        assert proxy.statements("primary", "unknown_required") == 2
+        await proxy.caught_up()
         await client.query("SELECT COUNT(*) FROM t")
-        assert on.statements("replica", "read") == 1
+        assert proxy.statements("replica", "read") == 1
 
 
 async def test_a_probe_does_not_hide_the_warnings_of_what_failed() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query("CREATE TABLE t (id INT)")).error.code == 1050
         (warning,) = (await client.query("SHOW WARNINGS")).rows
@@ -251,30 +251,32 @@ async def test_a_probe_does_not_hide_the_warnings_of_what_failed() -> None:
 
 @pytest.mark.parametrize("statement", ["reset", "SET session_track_gtids = OFF"])
 async def test_the_primary_does_not_take_its_settings_again(statement: str) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         refusal = err(1105, "not today")
-        on.cluster.primary.faults.raw_reply(refusal, matching=b"SET SESSION session_track_schema")
+        proxy.cluster.primary.faults.raw_reply(
+            refusal, matching=b"SET SESSION session_track_schema"
+        )
         client.send(b"\x1f" if statement == "reset" else query(statement))
         assert (await client.answer()).ok
         client.send(query("INSERT INTO t VALUES (1)"))
         error = await client.last_error()
         assert error.code == 2013
         assert "not today" in error.message
-        await eventually(lambda: on.cluster.primary.connections == 0)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 @pytest.mark.parametrize("cut", [0, 3])
 async def test_the_primary_breaks_while_it_takes_its_settings_again(cut: int) -> None:
-    async with stage() as on:
-        client = await on.session()
-        on.cluster.primary.faults.drop_connection_after(
+    async with stage() as proxy:
+        client = await proxy.session()
+        proxy.cluster.primary.faults.drop_connection_after(
             cut, matching=b"SET SESSION session_track_schema"
         )
         client.send_bytes(frame(b"\x1f", 0) + frame(query("INSERT INTO t VALUES (1)"), 0))
         assert (await client.answer()).ok
         await client.rest()
-        assert not any("INSERT" in text for text in asked(on.cluster.primary))
+        assert not any("INSERT" in text for text in asked(proxy.cluster.primary))
 
 
 # An idle primary.
@@ -309,9 +311,9 @@ async def test_an_idle_primary_leaves(last: bytes, code: int | None) -> None:
     gate = asyncio.Event()
     async with (
         peer(answers_nothing_more(last, gate)) as server,
-        before(server.address) as on,
+        before(server.address) as proxy,
     ):
-        client = await on.session()
+        client = await proxy.session()
         gate.set()
         if code is None:
             assert await client.rest() == b""
@@ -319,49 +321,49 @@ async def test_an_idle_primary_leaves(last: bytes, code: int | None) -> None:
             error = await client.last_error()
             assert error.code == code
             assert client.sequence_id == 0
-        await eventually(lambda: not on.proxy.sessions and server.connected == 0)
+        await eventually(lambda: not proxy.shared.sessions and server.connected == 0)
 
 
 async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer() -> None:
-    async with stage() as on:
-        primary, replica = on.cluster.primary, on.cluster.replicas[0]
-        client = await on.session()
+    async with stage() as proxy:
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
+        client = await proxy.session()
         await client.query("SELECT 1")
         replica.faults.delay_reply(0.2, matching=b"SELECT 2")
         client.send(query("SELECT 2"))
         await eventually(lambda: "SELECT 2" in asked(replica))
         await primary.stop()
         await expect_lost(client)
-        assert on.statements("lost") == 1
+        assert proxy.statements("lost") == 1
         await eventually(lambda: replica.connections == 0)
 
 
 async def test_the_primary_leaves_while_a_replica_is_connected_to() -> None:
-    async with stage() as on:
-        replica = on.cluster.replicas[0]
+    async with stage() as proxy:
+        replica = proxy.cluster.replicas[0]
         replica.faults.delay_reply(0.3, matching=b"transaction_read_only")
-        client = await on.session()
+        client = await proxy.session()
         client.send(query("SELECT 1"))
         await eventually(lambda: replica.connections == 1)
-        await on.cluster.primary.stop()
+        await proxy.cluster.primary.stop()
         await expect_lost(client)
 
 
 async def test_the_primary_leaves_while_a_client_uploads() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         client.send_bytes(frame(query(b"SELECT '" + b"x" * (3 << 20)), 0)[: 2 << 20])
         await asyncio.sleep(0.1)
-        await on.cluster.primary.stop()
+        await proxy.cluster.primary.stop()
         await expect_lost(client)
 
 
 async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None:
     """The answer comes while the client still sends: it is passed on, and nothing hangs."""
-    async with stage(replicas=0) as on:
-        client = await on.session()
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
         text = query(b"SELECT LENGTH('" + b"x" * (5 << 20) + b"')")
-        primary = next(iter(on.proxy.sessions))._servers.primary
+        primary = next(iter(proxy.shared.sessions))._servers.primary
         assert primary is not None
         client.send_bytes(frame(text, 0)[: 2 << 20])
         # Nothing of the proxy's own is before it.
@@ -374,33 +376,33 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
 
 
 async def test_the_primary_restarts() -> None:
-    async with stage() as on:
-        primary = on.cluster.primary
-        client = await on.session()
+    async with stage() as proxy:
+        primary = proxy.cluster.primary
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await primary.stop()
         assert await client.rest() == b""
-        late = await on.connect()
+        late = await proxy.connect()
         assert ErrPacket.parse(await late.log_in()).code == 2003
         await primary.start()
-        again = await on.session()
+        again = await proxy.session()
         await again.query("INSERT INTO t VALUES (1)")
         assert (await again.query("SELECT id FROM t")).value == b"1"
 
 
 async def test_a_write_is_never_sent_twice() -> None:
-    async with stage() as on:
-        primary = on.cluster.primary
-        first = await on.session()
+    async with stage() as proxy:
+        primary = proxy.cluster.primary
+        first = await proxy.session()
         await first.query("CREATE TABLE t (id INT)")
         for cut in (0, 2, 6):
-            client = await on.session()
+            client = await proxy.session()
             primary.faults.drop_connection_after(cut, matching=b"INSERT")
             client.send(query("INSERT INTO t VALUES (1)"))
             await client.rest()
         assert (await first.query("SELECT COUNT(*) FROM t FOR UPDATE")).value == b"3"
         assert len([text for text in asked(primary) if "INSERT" in text]) == 3
-        assert on.count("tidegate_required_unknown_total", "lost") == 3
+        assert proxy.count("tidegate_required_unknown_total", "lost") == 3
 
 
 async def test_the_server_reads_slower_than_the_client_sends() -> None:
@@ -418,14 +420,14 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
         while await reader.read(1 << 20):
             pass
 
-    async with peer(slow) as server, before(server.address) as on:
-        client = await on.session()
+    async with peer(slow) as server, before(server.address) as proxy:
+        client = await proxy.session()
         prepared = await client.command(b"\x16INSERT INTO t VALUES ('')", PREPARED)
         assert prepared.packets[0][0] == 0
         data = frame(b"\x18\x01\0\0\0\0\0" + bytes(100_000), 0)
         for _ in range(400):
             client.send_bytes(data)
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         sent = -1
         transport = client.writer.transport
         while sent != transport.get_write_buffer_size():
@@ -453,19 +455,19 @@ def gtid_executed(state: bytes) -> bytes:
 
 
 async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
-        primary = on.cluster.primary
+        primary = proxy.cluster.primary
         primary.faults.raw_reply(err(1644, "a signal"), matching=b"CALL p()")
         probe = gtid_executed(state_change_entry(True))
         primary.faults.raw_reply(probe, matching=PROBE_SQL)
         assert (await client.query("CALL p()")).error.code == 1644
         for _ in range(3):
             assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("primary", "read") == 0
-        assert on.statements("replica") == 0
-        (session,) = on.proxy.sessions
+        assert proxy.statements("primary", "read") == 0
+        assert proxy.statements("replica") == 0
+        (session,) = proxy.shared.sessions
         assert session.state.pins.reasons
 
 
@@ -477,19 +479,19 @@ async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
     ],
 )
 async def test_tracking_that_was_turned_off_before_the_error_is_on_again(turn_off: str) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query(turn_off)).error.code == 1146
         await client.query("INSERT INTO t VALUES (1)")
         await client.query("COMMIT")
         await client.query("INSERT INTO t VALUES (2)")
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         assert session.state.pins.reasons
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"2"
-        assert on.cluster.primary.gtids.executed <= session.state.required
+        assert proxy.cluster.primary.gtids.executed <= session.state.required
         assert (await client.command(b"\x1f")).ok
         await client.query("INSERT INTO t VALUES (3)")
-        assert on.cluster.primary.gtids.executed <= session.state.required
+        assert proxy.cluster.primary.gtids.executed <= session.state.required
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"3"
-        assert on.statements("replica", "ok") == 1
+        assert proxy.statements("replica", "ok") == 1

@@ -30,97 +30,97 @@ UUID = "11111111-1111-1111-1111-111111111111"
 @asynccontextmanager
 async def strong(sessions: int = 2, **options: Any) -> AsyncIterator[tuple[Stage, list[Client]]]:
     """Sessions at STRONG that have read a replica; it applies no more, and `t` is empty."""
-    async with stage(**{"consistency": Level.STRONG, "wait_budget": 0.05, **options}) as on:
-        direct = await on.direct()
+    async with stage(**{"consistency": Level.STRONG, "wait_budget": 0.05, **options}) as proxy:
+        direct = await proxy.direct()
         assert (await direct.query("CREATE TABLE t (id INT)")).ok
-        clients = [await on.session() for _ in range(sessions)]
+        clients = [await proxy.session() for _ in range(sessions)]
         for client in clients:
-            await on.caught_up()
+            await proxy.caught_up()
             assert (await client.query(COUNT)).value == b"0"
-        assert on.statements("replica") == sessions
-        for replica in on.cluster.replicas:
+        assert proxy.statements("replica") == sessions
+        for replica in proxy.cluster.replicas:
             replica.applying = False
-        yield on, [direct, *clients]
+        yield proxy, [direct, *clients]
 
 
-def held(on: Stage, times: int = 1) -> Gate:
+def held(proxy: Stage, times: int = 1) -> Gate:
     """Keep back the primary's answers to the next probes."""
-    return on.cluster.primary.faults.hold_reply(PROBE, times)
+    return proxy.cluster.primary.faults.hold_reply(PROBE, times)
 
 
-def probes(on: Stage) -> int:
+def probes(proxy: Stage) -> int:
     """Probes that the primary was sent."""
-    return asked(on.cluster.primary).count(PROBE.decode())
+    return asked(proxy.cluster.primary).count(PROBE.decode())
 
 
 async def reached(gate: Gate) -> None:
     await eventually(lambda: gate.held == 1)
 
 
-async def send(on: Stage, *clients: Client) -> None:
+async def send(proxy: Stage, *clients: Client) -> None:
     """Let clients read; return when the proxy has all their reads."""
     for client in clients:
         before = sum(
-            len(s._current.command.packet) > 0 and s._current.is_waiting for s in sessions(on)
+            len(s._current.command.packet) > 0 and s._current.is_waiting for s in sessions(proxy)
         )
         client.send(query(COUNT))
-        await eventually(lambda: sum(s._current.is_waiting for s in sessions(on)) > before)  # noqa: B023
+        await eventually(lambda: sum(s._current.is_waiting for s in sessions(proxy)) > before)  # noqa: B023
 
 
-async def replicas_catch_up(on: Stage) -> None:
-    for replica in on.cluster.replicas:
+async def replicas_catch_up(proxy: Stage) -> None:
+    for replica in proxy.cluster.replicas:
         replica.applying = True
-    await on.caught_up()
-    for server in on.proxy.topology.replicas:
+    await proxy.caught_up()
+    for server in proxy.shared.topology.replicas:
         server.caught_up()
 
 
-def sessions(on: Stage) -> list[Any]:
-    return list(on.proxy.sessions)
+def sessions(proxy: Stage) -> list[Any]:
+    return list(proxy.shared.sessions)
 
 
 # Who gets which answer.
 
 
 async def test_a_read_that_comes_while_a_probe_is_in_flight_gets_the_next() -> None:
-    async with strong() as (on, (direct, first, second)):
-        gate = held(on)
-        await send(on, first)
+    async with strong() as (proxy, (direct, first, second)):
+        gate = held(proxy)
+        await send(proxy, first)
         await reached(gate)
         await direct.query("INSERT INTO t VALUES (1)")
-        await send(on, second)
+        await send(proxy, second)
         gate.open()
         # The first one's question was answered before the write: the replica may serve it.
         assert (await first.answer()).value == b"0"
         assert (await second.answer()).value == b"1"
-        assert on.count("tidegate_fallbacks_total", "wait_timeout") == 1
+        assert proxy.count("tidegate_fallbacks_total", "wait_timeout") == 1
 
 
 async def test_at_most_one_is_in_flight_and_all_who_came_meanwhile_share_the_next() -> None:
-    async with strong(12) as (on, (direct, leader, *others)):
-        before = probes(on)
-        shared = on.count("tidegate_probed_reads_total")
-        gate = held(on)
-        await send(on, leader)
+    async with strong(12) as (proxy, (direct, leader, *others)):
+        before = probes(proxy)
+        shared = proxy.count("tidegate_probed_reads_total")
+        gate = held(proxy)
+        await send(proxy, leader)
         await reached(gate)
         await direct.query("INSERT INTO t VALUES (1)")
-        await send(on, *others)
-        assert probes(on) == before + 1
+        await send(proxy, *others)
+        assert probes(proxy) == before + 1
         gate.open()
         assert (await leader.answer()).value == b"0"
         for client in others:
             assert (await client.answer()).value == b"1"
-        assert probes(on) == before + 2
-        assert on.count("tidegate_probes_total") == before + 2
-        assert on.count("tidegate_probed_reads_total") == shared + 12
+        assert probes(proxy) == before + 2
+        assert proxy.count("tidegate_probes_total") == before + 2
+        assert proxy.count("tidegate_probed_reads_total") == shared + 12
 
 
 async def test_many_readers_ask_far_less_often_than_they_read() -> None:
-    async with strong(12) as (on, (direct, *readers)):
-        for replica in on.cluster.replicas:
+    async with strong(12) as (proxy, (direct, *readers)):
+        for replica in proxy.cluster.replicas:
             replica.applying = True
-        on.cluster.primary.faults.delay_reply(0.01, matching=PROBE)
-        before = probes(on)
+        proxy.cluster.primary.faults.delay_reply(0.01, matching=PROBE)
+        before = probes(proxy)
         written = 0
 
         async def read(client: Client) -> None:
@@ -138,8 +138,8 @@ async def test_many_readers_ask_far_less_often_than_they_read() -> None:
         await asyncio.gather(*map(read, readers))
         writing.cancel()
         assert written
-        assert (probes(on) - before) * 4 <= 8 * len(readers)
-        assert on.statements("replica", "read") > 12
+        assert (probes(proxy) - before) * 4 <= 8 * len(readers)
+        assert proxy.statements("replica", "read") > 12
 
 
 # Who asks, and leaves.
@@ -148,72 +148,72 @@ async def test_many_readers_ask_far_less_often_than_they_read() -> None:
 @asynccontextmanager
 async def two_wait(**options: Any) -> AsyncIterator[tuple[Stage, list[Client], Gate]]:
     """A probe that one session leads and another shares is in flight; then a row is written."""
-    async with strong(3, **options) as (on, (direct, earlier, leader, other)):
-        first, gate = held(on), held(on)
-        await send(on, earlier)
+    async with strong(3, **options) as (proxy, (direct, earlier, leader, other)):
+        first, gate = held(proxy), held(proxy)
+        await send(proxy, earlier)
         await reached(first)
-        await send(on, leader, other)
+        await send(proxy, leader, other)
         first.open()
         assert (await earlier.answer()).value == b"0"
         await reached(gate)
         await direct.query("INSERT INTO t VALUES (1)")
-        yield on, [leader, other], gate
+        yield proxy, [leader, other], gate
         gate.open()
 
 
 async def test_the_leaders_client_leaves() -> None:
-    async with two_wait() as (on, (leader, other), gate):
-        before = probes(on)
+    async with two_wait() as (proxy, (leader, other), gate):
+        before = probes(proxy)
         leader.abort()
         # Another question, over the other's own connection: it may well see the newer write.
         assert (await other.answer()).value == b"1"
-        assert probes(on) == before + 1
+        assert probes(proxy) == before + 1
         gate.open()
-        await eventually(lambda: on.cluster.primary.connections == 3)
+        await eventually(lambda: proxy.cluster.primary.connections == 3)
 
 
 async def test_a_client_leaves_that_shares_the_probe() -> None:
-    async with two_wait() as (on, (leader, other), gate):
-        before = probes(on)
+    async with two_wait() as (proxy, (leader, other), gate):
+        before = probes(proxy)
         other.abort()
-        await eventually(lambda: len(on.proxy.sessions) == 2)
+        await eventually(lambda: len(proxy.shared.sessions) == 2)
         gate.open()
         assert (await leader.answer()).value == b"0"
-        assert probes(on) == before
+        assert probes(proxy) == before
 
 
 async def test_a_client_leaves_that_waits_for_the_next() -> None:
-    async with strong() as (on, (_, first, second)):
-        before = probes(on)
-        gate = held(on)
-        await send(on, first)
+    async with strong() as (proxy, (_, first, second)):
+        before = probes(proxy)
+        gate = held(proxy)
+        await send(proxy, first)
         await reached(gate)
-        await send(on, second)
+        await send(proxy, second)
         second.abort()
-        await eventually(lambda: len(on.proxy.sessions) == 1)
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
         gate.open()
         assert (await first.answer()).value == b"0"
         assert (await first.query("SELECT 1")).value == b"1"
-        assert probes(on) == before + 2
+        assert probes(proxy) == before + 2
 
 
 async def test_everybody_leaves() -> None:
-    async with two_wait() as (on, (leader, other), gate):
-        before = probes(on)
+    async with two_wait() as (proxy, (leader, other), gate):
+        before = probes(proxy)
         other.abort()
         leader.abort()
-        await eventually(lambda: len(on.proxy.sessions) == 1)
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
         gate.open()
-        assert probes(on) <= before + 1
-        client = await on.session()
+        assert probes(proxy) <= before + 1
+        client = await proxy.session()
         assert (await client.query(COUNT)).value == b"1"
 
 
 async def test_the_leaders_primary_connection_breaks() -> None:
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with two_wait(log=log) as (on, (leader, other), gate):
-        (lead,) = [s for s in sessions(on) if _leads(on, s)]
-        assert on.cluster.primary.clients.kill(lead._servers.primary_thread_id, query_only=False)
+    async with two_wait(log=log) as (proxy, (leader, other), gate):
+        (lead,) = [s for s in sessions(proxy) if _leads(proxy, s)]
+        assert proxy.cluster.primary.clients.kill(lead._servers.primary_thread_id, query_only=False)
         error = await leader.last_error()
         assert error.code == 2013
         (record,) = [line for line in log.take(100).splitlines() if '"lost"' in line]
@@ -222,17 +222,17 @@ async def test_the_leaders_primary_connection_breaks() -> None:
         gate.open()
 
 
-def _leads(on: Stage, session: Any) -> bool:
-    return on.proxy.probes._gathering.asked[:1] == [session]
+def _leads(proxy: Stage, session: Any) -> bool:
+    return proxy.shared.probes._gathering.asked[:1] == [session]
 
 
 async def test_the_primary_breaks_the_leaders_connection_instead_of_an_answer() -> None:
-    async with strong() as (on, (_, leader, other)):
-        gate = held(on)
-        await send(on, leader)
+    async with strong() as (proxy, (_, leader, other)):
+        gate = held(proxy)
+        await send(proxy, leader)
         await reached(gate)
-        await send(on, other)
-        on.cluster.primary.faults.drop_connection_after(5, matching=PROBE)
+        await send(proxy, other)
+        proxy.cluster.primary.faults.drop_connection_after(5, matching=PROBE)
         gate.open()
         assert (await leader.answer()).value == b"0"
         assert (await other.last_error()).code == 2013
@@ -259,22 +259,22 @@ ANSWERS = {
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_an_answer_that_is_none_concerns_only_who_asked(case: str) -> None:
     """It is the leader's own connection that could not say it; the others ask over theirs."""
-    async with strong(3) as (on, (direct, earlier, leader, other)):
-        gate = held(on)
-        await send(on, earlier)
+    async with strong(3) as (proxy, (direct, earlier, leader, other)):
+        gate = held(proxy)
+        await send(proxy, earlier)
         await reached(gate)
-        await send(on, leader, other)
+        await send(proxy, leader, other)
         await direct.query("INSERT INTO t VALUES (1)")
-        on.cluster.primary.faults.raw_reply(ANSWERS[case], matching=PROBE)
+        proxy.cluster.primary.faults.raw_reply(ANSWERS[case], matching=PROBE)
         gate.open()
         assert (await earlier.answer()).value == b"0"
         assert (await leader.answer()).value == b"1"
         assert (await other.answer()).value == b"1"
-        assert on.statements("primary", "probe_failed") == 1
-        assert on.statements("primary", "wait_timeout") == 1
-        await replicas_catch_up(on)
+        assert proxy.statements("primary", "probe_failed") == 1
+        assert proxy.statements("primary", "wait_timeout") == 1
+        await replicas_catch_up(proxy)
         assert (await leader.query(PATIENT)).value == b"1"
-        assert on.statements("replica", "read", "ok") == 5
+        assert proxy.statements("replica", "read", "ok") == 5
 
 
 @pytest.mark.parametrize("policy", LostPolicy)
@@ -282,10 +282,10 @@ async def test_what_may_be_lost_is_not_read_where_the_primary_does_not_say(
     policy: LostPolicy,
 ) -> None:
     """Nobody compared yet what was acknowledged with what this primary has."""
-    async with strong(1, on_lost_writes=policy) as (on, (_, client)):
-        (session,) = sessions(on)
+    async with strong(1, on_lost_writes=policy) as (proxy, (_, client)):
+        (session,) = sessions(proxy)
         session.state.own_scope.doubt()
-        on.cluster.primary.faults.raw_reply(err(1105), matching=PROBE)
+        proxy.cluster.primary.faults.raw_reply(err(1105), matching=PROBE)
         answer = await client.query(COUNT)
         if policy is LostPolicy.ERROR:
             assert answer.error.code == 1105
@@ -299,12 +299,12 @@ async def test_what_may_be_lost_is_not_read_where_the_primary_does_not_say(
     "broken", [rows([b""]), b"\0\0\0\1", frame(b"\xff", 1), frame(b"\x00\x01", 1)]
 )
 async def test_an_answer_that_breaks_the_protocol_ends_its_session_alone(broken: bytes) -> None:
-    async with strong() as (on, (_, leader, other)):
-        gate = held(on)
-        await send(on, leader)
+    async with strong() as (proxy, (_, leader, other)):
+        gate = held(proxy)
+        await send(proxy, leader)
         await reached(gate)
-        await send(on, other)
-        on.cluster.primary.faults.raw_reply(broken, matching=PROBE)
+        await send(proxy, other)
+        proxy.cluster.primary.faults.raw_reply(broken, matching=PROBE)
         gate.open()
         assert (await leader.answer()).value == b"0"
         assert (await other.last_error()).code == 2013
@@ -315,30 +315,30 @@ async def test_an_answer_that_breaks_the_protocol_ends_its_session_alone(broken:
 
 
 async def test_a_probe_that_is_never_answered() -> None:
-    async with strong(3, connect_timeout=0.3) as (on, (direct, leader, other, later)):
-        gate = held(on)
-        await send(on, leader)
+    async with strong(3, connect_timeout=0.3) as (proxy, (direct, leader, other, later)):
+        gate = held(proxy)
+        await send(proxy, leader)
         await reached(gate)
         await direct.query("INSERT INTO t VALUES (1)")
-        await send(on, other, later)
+        await send(proxy, other, later)
         # The next question is asked, and answered, over another connection.
         assert (await other.answer()).value == b"1"
         assert (await later.answer()).value == b"1"
-        assert leader_waits(on)
+        assert leader_waits(proxy)
         gate.open()
         # Its read went to the primary, behind the question.
         assert (await leader.answer()).value == b"1"
-        assert on.statements("primary", "probe_failed") == 1
+        assert proxy.statements("primary", "probe_failed") == 1
 
 
-def leader_waits(on: Stage) -> bool:
-    return any(s._current.stage != "done" for s in sessions(on))
+def leader_waits(proxy: Stage) -> bool:
+    return any(s._current.stage != "done" for s in sessions(proxy))
 
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
     options = {"connect_timeout": 0.3, "token_keys": (KEY,), "scope": Scope.USER}
-    async with strong(2, **options) as (on, (direct, leader, other)):
-        gate = held(on)
+    async with strong(2, **options) as (proxy, (direct, leader, other)):
+        gate = held(proxy)
         # A token needs the primary's word here, and no statement goes to the primary behind it.
         await leader.query("SET tidegate_consistency = 'BEST_EFFORT'")
         leader.send(query("SELECT @@tidegate_token"))
@@ -347,36 +347,36 @@ async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() ->
         assert error.code == 1105
         await leader.query("SET tidegate_consistency = 'STRONG'")
         await direct.query("INSERT INTO t VALUES (1)")
-        second = held(on)
-        await send(on, other)
+        second = held(proxy)
+        await send(proxy, other)
         await reached(second)
         leader.send(query(COUNT))
-        await eventually(lambda: len(on.proxy.probes._gathering.waiting) == 1)
+        await eventually(lambda: len(proxy.shared.probes._gathering.waiting) == 1)
         gate.open()
         await asyncio.sleep(0.02)
-        assert len(on.proxy.probes._gathering.asked) == 1, "the late answer was taken"
+        assert len(proxy.shared.probes._gathering.asked) == 1, "the late answer was taken"
         second.open()
         assert (await other.answer()).value == b"1"
         assert (await leader.answer()).value == b"1"
         # Once the late answer has come, the session may ask again.
-        await replicas_catch_up(on)
-        count = on.statements("replica", "read", "ok")
+        await replicas_catch_up(proxy)
+        count = proxy.statements("replica", "read", "ok")
         assert (await leader.query(PATIENT)).value == b"1"
-        assert on.statements("replica", "read", "ok") == count + 1
+        assert proxy.statements("replica", "read", "ok") == count + 1
 
 
 # The proxy stops, or a client does not read.
 
 
 async def test_a_shutdown_lets_reads_end_that_wait_for_a_probe() -> None:
-    async with strong() as (on, (_, leader, other)):
-        gate = held(on)
-        await send(on, leader)
+    async with strong() as (proxy, (_, leader, other)):
+        gate = held(proxy)
+        await send(proxy, leader)
         await reached(gate)
-        await send(on, other)
-        draining = asyncio.create_task(drain(on.proxy))
+        await send(proxy, other)
+        draining = asyncio.create_task(drain(proxy.shared))
         await asyncio.sleep(0.03)
-        assert len(on.proxy.sessions) == 2
+        assert len(proxy.shared.sessions) == 2
         gate.open()
         for client in (leader, other):
             assert (await client.answer()).value == b"0"
@@ -385,11 +385,11 @@ async def test_a_shutdown_lets_reads_end_that_wait_for_a_probe() -> None:
 
 
 async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
-    async with strong() as (on, (direct, slow, other)):
+    async with strong() as (proxy, (direct, slow, other)):
         slow.send_bytes(
             frame(query("SELECT REPEAT('x', 15000000)"), 0) + frame(query(COUNT), 0) * 2
         )
-        await eventually(lambda: any(s._servers._paused for s in sessions(on)))
+        await eventually(lambda: any(s._servers._paused for s in sessions(proxy)))
         await direct.query("INSERT INTO t VALUES (1)")
         for _ in range(3):
             assert (await other.query(COUNT)).value == b"1"
@@ -402,39 +402,39 @@ async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
 
 
 async def test_the_first_read_of_a_scope_asks_and_the_others_do_not() -> None:
-    async with stage(scope=Scope.USER, wait_budget=0.05) as on:
-        writer = await on.session()
+    async with stage(scope=Scope.USER, wait_budget=0.05) as proxy:
+        writer = await proxy.session()
         await writer.query("CREATE TABLE t (id INT)")
-        await on.caught_up()
-        for replica in on.cluster.replicas:
+        await proxy.caught_up()
+        for replica in proxy.cluster.replicas:
             replica.applying = False
         await writer.query("INSERT INTO t VALUES (1)")
-        assert probes(on) == 0
-        first = await on.session(capabilities=BASE)
-        gate = held(on)
-        await send(on, first)
+        assert probes(proxy) == 0
+        first = await proxy.session(capabilities=BASE)
+        gate = held(proxy)
+        await send(proxy, first)
         await reached(gate)
         # Written while the scope's question is in flight: acknowledged in it all the same.
         await writer.query("INSERT INTO t VALUES (2)")
         gate.open()
         assert (await first.answer()).value == b"2"
-        second = await on.session()
+        second = await proxy.session()
         assert (await second.query(COUNT)).value == b"2"
-        assert probes(on) == 1
-        stranger = await on.session(user="other", password="word")
+        assert probes(proxy) == 1
+        stranger = await proxy.session(user="other", password="word")
         assert (await stranger.query(COUNT)).value == b"2"
-        assert probes(on) == 2
+        assert probes(proxy) == 2
 
 
 async def test_reads_that_ask_an_old_primary_end_with_their_sessions() -> None:
     """Each, the first of them too: the answer of a primary that is none any more is no answer."""
-    async with strong(3) as (on, (_, *clients)):
-        for session in sessions(on):
+    async with strong(3) as (proxy, (_, *clients)):
+        for session in sessions(proxy):
             session.state.own_scope.doubt()
-        gate = held(on)
-        await send(on, *clients)
+        gate = held(proxy)
+        await send(proxy, *clients)
         await reached(gate)
-        promote(on.proxy, on.proxy.topology.replicas[0])
+        promote(proxy.shared, proxy.shared.topology.replicas[0])
         gate.open()
         for client in clients:
             assert (await client.last_error()).code == 2013

@@ -45,33 +45,33 @@ def address(client: Client) -> str:
 # Each cause, with the client's address.
 
 
-async def wrong_password(on: Stage, client: Client) -> None:
+async def wrong_password(proxy: Stage, client: Client) -> None:
     await client.log_in(password=SECRET)
 
 
-async def no_tls(on: Stage, client: Client) -> None:
+async def no_tls(proxy: Stage, client: Client) -> None:
     await client.log_in()
 
 
-async def bad_attribute(on: Stage, client: Client) -> None:
+async def bad_attribute(proxy: Stage, client: Client) -> None:
     await client.log_in(attributes={"tidegate.consistency": "NONE"})
 
 
-async def bad_compression(on: Stage, client: Client) -> None:
+async def bad_compression(proxy: Stage, client: Client) -> None:
     capabilities = MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
     await client.log_in(capabilities=capabilities, zstd_level=99)
 
 
-async def bad_handshake(on: Stage, client: Client) -> None:
+async def bad_handshake(proxy: Stage, client: Client) -> None:
     await client.greet()
     client.send(b"garbage", 1)
 
 
-async def silent(on: Stage, client: Client) -> None:
+async def silent(proxy: Stage, client: Client) -> None:
     await client.greet()
 
 
-async def too_many(on: Stage, client: Client) -> None:
+async def too_many(proxy: Stage, client: Client) -> None:
     pass
 
 
@@ -91,33 +91,33 @@ UNNAMED = ("protocol", "timeout", "max_connections")
 @pytest.mark.parametrize("cause", CASES)
 async def test_who_is_refused_and_why(cause: str, caplog: pytest.LogCaptureFixture) -> None:
     visit, options, why = CASES[cause]
-    async with stage(**options) as on:
-        client = await on.connect()
-        await visit(on, client)
+    async with stage(**options) as proxy:
+        client = await proxy.connect()
+        await visit(proxy, client)
         await client.rest()
         (line,) = refused(caplog)
         user = "" if cause in UNNAMED else " as 'app'"
         assert line.startswith(f"WARNING client {address(client)}{user} was refused ({cause}): ")
         assert why in line
-        assert on.count("tidegate_clients_refused_total", cause) == 1
+        assert proxy.count("tidegate_clients_refused_total", cause) == 1
     assert SECRET not in caplog.text
 
 
 async def test_a_primary_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     primary = unused_address()
-    async with before(primary) as on:
-        client = await on.connect()
+    async with before(primary) as proxy:
+        client = await proxy.connect()
         await client.log_in()
         (line,) = refused(caplog)
         assert f"(primary_unreachable): the primary {primary} cannot be reached" in line
 
 
 async def test_a_change_of_user(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         client.send(change_user("other"))
         assert (await finish_change(client, SECRET))[0] == 0xFF
-        broken = await on.session()
+        broken = await proxy.session()
         broken.send(change_user("other"))
         await broken.read_packet()
         broken.send(b"garbage", sequence_id=9)
@@ -131,9 +131,9 @@ async def test_a_change_of_user(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_who_leaves_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage() as on:
-        (await on.connect()).abort()
-        await eventually(lambda: on.count("tidegate_clients_refused_total", "closed") == 1)
+    async with stage() as proxy:
+        (await proxy.connect()).abort()
+        await eventually(lambda: proxy.count("tidegate_clients_refused_total", "closed") == 1)
         assert refused(caplog) == []
 
 
@@ -141,9 +141,9 @@ async def test_who_leaves_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_name_cannot_write_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage() as on:
+    async with stage() as proxy:
         name = "x\nERROR all is lost\r\x1b[2J\u2028" + "y" * 5000
-        await (await on.connect()).log_in(user=name)
+        await (await proxy.connect()).log_in(user=name)
         (line,) = refused(caplog)
         assert line.isprintable()
         assert r"x\nERROR all is lost\r\x1b[2J\u2028" in line
@@ -167,21 +167,21 @@ def record(text: str) -> logging.LogRecord:
 async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with stage(max_connections=0) as on:
-        now = on.proxy.now()
-        monkeypatch.setattr(on.proxy.refusals, "_now", lambda: now)
+    async with stage(max_connections=0) as proxy:
+        now = proxy.shared.now()
+        monkeypatch.setattr(proxy.shared.refusals, "_now", lambda: now)
         for _ in range(50):
-            await (await on.connect()).rest()
+            await (await proxy.connect()).rest()
         assert len(refused(caplog)) == 10
-        assert on.count("tidegate_clients_refused_total", "max_connections") == 50
+        assert proxy.count("tidegate_clients_refused_total", "max_connections") == 50
         now += 0.15  # one more, and no rounding of a large clock in the way
-        await (await on.connect()).rest()
+        await (await proxy.connect()).rest()
         assert refused(caplog)[10] == (
             "WARNING 40 more clients were refused, and not logged one by one"
         )
         assert "was refused" in refused(caplog)[11]
-        await (await on.connect()).rest()
-        await drain(on.proxy)
+        await (await proxy.connect()).rest()
+        await drain(proxy.shared)
         assert refused(caplog)[12:] == [
             "WARNING 1 more clients were refused, and not logged one by one"
         ]
@@ -203,21 +203,21 @@ async def test_the_listener_survives_that_no_more_files_can_be_opened(
 
     monkeypatch.setattr(acceptor.Acceptor, "_rest", counted)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    async with stage() as on:
-        served = await on.session()
+    async with stage() as proxy:
+        served = await proxy.session()
         clients = [socket.socket() for _ in range(40)]
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # all of these are open
             for client in clients:
                 client.setblocking(False)
-                await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", on.port))
+                await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", proxy.port))
             await eventually(lambda: len(rests) >= 3)
             assert (await served.query("DO 1")).ok
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             for client in clients:
                 client.close()
-        assert (await (await on.session()).query("SELECT 1")).value == b"1"
+        assert (await (await proxy.session()).query("SELECT 1")).value == b"1"
         lacking, again = lines(caplog, acceptor.__name__)
         assert lacking.startswith("ERROR no client can be accepted at 127.0.0.1:")
         assert ": Too many open files; trying again" in lacking
@@ -234,8 +234,8 @@ sys.exit(main(sys.argv[1:]))
 
 async def test_a_process_that_may_open_few_files(tmp_path: Path) -> None:
     """More clients than it may have files, and when they are gone, it serves the next."""
-    async with stage() as on:
-        host, port = "127.0.0.1", on.cluster.primary.port
+    async with stage() as proxy:
+        host, port = "127.0.0.1", proxy.cluster.primary.port
         errors = tmp_path / "stderr"
         with errors.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
@@ -288,11 +288,11 @@ async def test_a_stop_tells_whom_it_cuts_off(
 ) -> None:
     monkeypatch.setattr(serve, "_DRAIN_S", 0.1)
     monkeypatch.setattr(serve, "_DRAIN_TELLS_S", 0.06)
-    async with stage() as on:
-        idle, busy = await on.session(), await on.session()
+    async with stage() as proxy:
+        idle, busy = await proxy.session(), await proxy.session()
         busy.send(query("DO SLEEP(2)"))
-        await eventually(lambda: any("SLEEP" in sql for sql in asked(on.cluster.primary)))
-        await drain(on.proxy)
+        await eventually(lambda: any("SLEEP" in sql for sql in asked(proxy.cluster.primary)))
+        await drain(proxy.shared)
         assert lines(caplog, "proxy.serve") == [
             "INFO stopping: 2 sessions are open",
             "INFO stopping: 1 sessions still run a statement",

@@ -19,45 +19,45 @@ from tests.faults.stage import ACCOUNTS, Stage, asked, before, eventually, stage
 @asynccontextmanager
 async def behind(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
     """A session whose next read has to wait: its replica is connected and does not apply."""
-    async with stage(**{"wait_budget": 0.2, **options}) as on:
-        client = await on.session()
+    async with stage(**{"wait_budget": 0.2, **options}) as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
-        await on.caught_up()
+        await proxy.caught_up()
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.applying = False
         await client.query("INSERT INTO t VALUES (1)")
-        yield on, client
+        yield proxy, client
 
 
-async def expect_from_primary(on: Stage, client: Client, reason: str) -> None:
+async def expect_from_primary(proxy: Stage, client: Client, reason: str) -> None:
     assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
-    assert on.statements("primary", reason, "ok") == 1
-    assert on.count("tidegate_fallbacks_total", reason) == 1
+    assert proxy.statements("primary", reason, "ok") == 1
+    assert proxy.count("tidegate_fallbacks_total", reason) == 1
 
 
-async def expect_on_replica(on: Stage, client: Client) -> None:
+async def expect_on_replica(proxy: Stage, client: Client) -> None:
     """The session reads from the replica again."""
-    for replica in on.cluster.replicas:
+    for replica in proxy.cluster.replicas:
         replica.applying = True
-    await on.caught_up()
-    (session,) = on.proxy.sessions
-    for server in on.proxy.topology.replicas:
+    await proxy.caught_up()
+    (session,) = proxy.shared.sessions
+    for server in proxy.shared.topology.replicas:
         server.caught_up()
         server.reached()
     await eventually(lambda: not any(one.busy for one in session._servers.replicas))
-    count = on.statements("replica", "ok")
+    count = proxy.statements("replica", "ok")
     assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
-    assert on.statements("replica", "ok") == count + 1
+    assert proxy.statements("replica", "ok") == count + 1
 
 
 # The answer to the WAIT.
 
 
 async def test_the_wait_runs_out() -> None:
-    async with behind() as (on, client):
-        await expect_from_primary(on, client, "wait_timeout")
-        await expect_on_replica(on, client)
+    async with behind() as (proxy, client):
+        await expect_from_primary(proxy, client, "wait_timeout")
+        await expect_on_replica(proxy, client)
 
 
 WAITS = {
@@ -80,44 +80,44 @@ WAITS = {
 
 @pytest.mark.parametrize("case", WAITS)
 async def test_a_wait_that_says_anything_but_0_or_1_proves_nothing(case: str) -> None:
-    async with behind() as (on, client):
-        on.cluster.replicas[0].faults.raw_reply(WAITS[case], matching=b"WAIT_FOR")
-        await expect_from_primary(on, client, "replica_refused")
-        (server,) = on.proxy.topology.replicas
-        (session,) = on.proxy.sessions
+    async with behind() as (proxy, client):
+        proxy.cluster.replicas[0].faults.raw_reply(WAITS[case], matching=b"WAIT_FOR")
+        await expect_from_primary(proxy, client, "replica_refused")
+        (server,) = proxy.shared.topology.replicas
+        (session,) = proxy.shared.sessions
         assert not session.state.required <= server.applied
-        await expect_on_replica(on, client)
+        await expect_on_replica(proxy, client)
 
 
 @pytest.mark.parametrize(
     "broken", [b"", b"\0\0\0\1", b"\x01\0\0", rows([b"0"])[:-3], frame(b"\xfb/etc/passwd", 1)]
 )
 async def test_a_replica_that_breaks_instead_of_answering_the_wait(broken: bytes) -> None:
-    async with behind() as (on, client):
-        faults = on.cluster.replicas[0].faults
+    async with behind() as (proxy, client):
+        faults = proxy.cluster.replicas[0].faults
         faults.raw_reply(broken, matching=b"WAIT_FOR")
         faults.drop_connection_after(0, matching=b"SELECT id")
-        await expect_from_primary(on, client, "replica_lost")
-        await expect_on_replica(on, client)
+        await expect_from_primary(proxy, client, "replica_lost")
+        await expect_on_replica(proxy, client)
 
 
 async def test_a_replica_that_answers_0_and_breaks_before_the_result() -> None:
-    async with behind() as (on, client):
-        replica = on.cluster.replicas[0]
+    async with behind() as (proxy, client):
+        replica = proxy.cluster.replicas[0]
         replica.applying = True
-        await on.caught_up()
+        await proxy.caught_up()
         replica.faults.drop_connection_after(0, matching=b"SELECT id")
-        await expect_from_primary(on, client, "replica_lost")
+        await expect_from_primary(proxy, client, "replica_lost")
         assert any("WAIT_FOR" in text for text in asked(replica))
-        await expect_on_replica(on, client)
+        await expect_on_replica(proxy, client)
 
 
 async def test_a_replica_that_never_answers_the_wait() -> None:
-    async with behind(connect_timeout=0.3, wait_budget=0.1) as (on, client):
-        replica = on.cluster.replicas[0]
+    async with behind(connect_timeout=0.3, wait_budget=0.1) as (proxy, client):
+        replica = proxy.cluster.replicas[0]
         replica.faults.delay_reply(30, matching=b"WAIT_FOR")
-        await expect_from_primary(on, client, "replica_lost")
-        (server,) = on.proxy.topology.replicas
+        await expect_from_primary(proxy, client, "replica_lost")
+        (server,) = proxy.shared.topology.replicas
         assert server.down_until > 0
         replica.faults.clear()
         assert (await client.ping()).ok
@@ -125,69 +125,69 @@ async def test_a_replica_that_never_answers_the_wait() -> None:
 
 
 async def test_an_answered_wait_leaves_no_deadline() -> None:
-    async with behind(connect_timeout=0.2, wait_budget=0.2) as (on, client):
-        await expect_from_primary(on, client, "wait_timeout")
+    async with behind(connect_timeout=0.2, wait_budget=0.2) as (proxy, client):
+        await expect_from_primary(proxy, client, "wait_timeout")
         await asyncio.sleep(0.6)
-        await expect_on_replica(on, client)
-        assert on.count("tidegate_fallbacks_total") == 1
+        await expect_on_replica(proxy, client)
+        assert proxy.count("tidegate_fallbacks_total") == 1
 
 
 async def test_on_timeout_error() -> None:
-    async with behind(on_timeout=TimeoutPolicy.ERROR) as (on, client):
+    async with behind(on_timeout=TimeoutPolicy.ERROR) as (proxy, client):
         error = (await client.query("SELECT id FROM t")).error
         assert error.code == 3024
         assert "200 ms" in error.message
         assert (await client.query("INSERT INTO t VALUES (2)")).ok
-        assert not any("SELECT id" in text for text in asked(on.cluster.primary))
+        assert not any("SELECT id" in text for text in asked(proxy.cluster.primary))
 
 
 async def test_on_timeout_error_with_commands_right_behind() -> None:
-    async with behind(on_timeout=TimeoutPolicy.ERROR) as (on, client):
+    async with behind(on_timeout=TimeoutPolicy.ERROR) as (proxy, client):
         client.send_bytes(frame(query("SELECT id FROM t"), 0) * 2 + frame(b"\x0e", 0))
         assert (await client.answer()).error.code == 3024
         # The replica still drains what came too late; the primary always has the answer.
         assert (await client.answer()).value == b"1"
         assert (await client.answer()).ok
-        assert len([text for text in asked(on.cluster.primary) if "SELECT id" in text]) == 1
+        assert len([text for text in asked(proxy.cluster.primary) if "SELECT id" in text]) == 1
 
 
 async def test_on_timeout_stale() -> None:
-    async with behind(on_timeout=TimeoutPolicy.STALE) as (on, client):
+    async with behind(on_timeout=TimeoutPolicy.STALE) as (proxy, client):
         assert (await client.query("SELECT id FROM t")).rows == []
-        assert on.count("tidegate_stale_reads_total") == 1
-        assert on.statements("replica", "wait_timeout", "none") == 1
+        assert proxy.count("tidegate_stale_reads_total") == 1
+        assert proxy.statements("replica", "wait_timeout", "none") == 1
 
 
 # A result that comes too late.
 
 
 async def test_a_read_is_not_sent_twice_while_a_late_answer_drains() -> None:
-    async with behind() as (on, client):
-        primary, replica = on.cluster.primary, on.cluster.replicas[0]
+    async with behind() as (proxy, client):
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         replica.faults.delay_reply(0.5, matching=b"SELECT id")
-        await expect_from_primary(on, client, "wait_timeout")
-        (session,) = on.proxy.sessions
-        (server,) = on.proxy.topology.replicas
+        await expect_from_primary(proxy, client, "wait_timeout")
+        (session,) = proxy.shared.sessions
+        (server,) = proxy.shared.topology.replicas
         server.caught_up()
         replica.faults.clear()
         assert any(one.busy for one in session._servers.replicas)
         assert (await client.query("SELECT id + 1 FROM t")).value == b"2"
         assert asked(primary).count("SELECT id + 1 FROM t") == 1
         assert "SELECT id + 1 FROM t" not in asked(replica)
-        assert on.statements("primary", "replica_behind") == 1
+        assert proxy.statements("primary", "replica_behind") == 1
         assert any(one.busy for one in session._servers.replicas)
-        await expect_on_replica(on, client)
+        await expect_on_replica(proxy, client)
 
 
 async def test_a_late_result_beyond_the_limit_ends_the_replicas_connection() -> None:
-    async with behind() as (on, client):
-        replica = on.cluster.replicas[0]
+    async with behind() as (proxy, client):
+        replica = proxy.cluster.replicas[0]
         big = frame(b"\xfd\x00\x00\x10" + bytes(1 << 20), 3) * 3
         replica.faults.raw_reply(rows()[:-11] + big, matching=b"SELECT id")
-        await expect_from_primary(on, client, "wait_timeout")
-        (session,) = on.proxy.sessions
+        await expect_from_primary(proxy, client, "wait_timeout")
+        (session,) = proxy.shared.sessions
         await eventually(lambda: not session._servers.replicas)
-        await expect_on_replica(on, client)
+        await expect_on_replica(proxy, client)
 
 
 # The result.
@@ -195,25 +195,25 @@ async def test_a_late_result_beyond_the_limit_ends_the_replicas_connection() -> 
 
 @pytest.mark.parametrize("cut", [0, 1, 4])
 async def test_a_replica_breaks_before_the_first_byte_of_the_result(cut: int) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        on.cluster.replicas[0].faults.drop_connection_after(cut, matching=b"SELECT 7")
+        proxy.cluster.replicas[0].faults.drop_connection_after(cut, matching=b"SELECT 7")
         assert (await client.query("SELECT 7")).value == b"7"
-        assert on.statements("primary", "replica_lost") == 1
+        assert proxy.statements("primary", "replica_lost") == 1
         assert (await client.query("SELECT 8")).value == b"8"
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2
 
 
 async def test_a_replica_breaks_within_the_result() -> None:
-    async with stage() as on:
-        client, other = await on.session(), await on.session()
+    async with stage() as proxy:
+        client, other = await proxy.session(), await proxy.session()
         await client.query("SELECT 1")
-        on.cluster.replicas[0].faults.drop_connection_after(1000, matching=b"REPEAT")
+        proxy.cluster.replicas[0].faults.drop_connection_after(1000, matching=b"REPEAT")
         client.send(query("SELECT REPEAT('x', 100000)"))
         assert 0 < len(await client.rest()) <= 1000
-        assert not any("REPEAT" in text for text in asked(on.cluster.primary))
-        assert on.statements("replica", "lost") == 1
+        assert not any("REPEAT" in text for text in asked(proxy.cluster.primary))
+        assert proxy.statements("replica", "lost") == 1
         assert (await other.query("SELECT 8")).value == b"8"
 
 
@@ -227,60 +227,60 @@ BROKEN_RESULTS = {
 
 @pytest.mark.parametrize("case", BROKEN_RESULTS)
 async def test_a_replica_breaks_the_protocol(case: str) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        on.cluster.replicas[0].faults.raw_reply(BROKEN_RESULTS[case], matching=b"SELECT 7")
+        proxy.cluster.replicas[0].faults.raw_reply(BROKEN_RESULTS[case], matching=b"SELECT 7")
         assert (await client.query("SELECT 7")).value == b"7"
-        assert on.statements("primary", "replica_lost") == 1
+        assert proxy.statements("primary", "replica_lost") == 1
         assert (await client.query("SELECT 8")).value == b"8"
 
 
 @pytest.mark.parametrize("extra", [b"\0", b"garbage", err(4031, "idle", 0), OK])
 async def test_a_replica_says_more_than_the_answer(extra: bytes) -> None:
     """The answer is good; the connection is not used again, and the client does not wait."""
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
         reply = rows([b"7"]) + extra
-        on.cluster.replicas[0].faults.raw_reply(reply, matching=b"SELECT 7")
+        proxy.cluster.replicas[0].faults.raw_reply(reply, matching=b"SELECT 7")
         client.send_bytes(frame(query("SELECT 7"), 0) + frame(query("SELECT 8"), 0))
         assert (await client.answer()).value == b"7"
         assert (await client.answer()).value == b"8"
-        await eventually(lambda: on.cluster.replicas[0].connections == 1)
+        await eventually(lambda: proxy.cluster.replicas[0].connections == 1)
 
 
 @pytest.mark.parametrize("code", [1290, 1792, 1836])
 async def test_a_replica_may_not_run_it(code: int) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        on.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
+        proxy.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
         assert (await client.query("SELECT 7")).value == b"7"
-        assert on.statements("primary", "replica_refused") == 1
+        assert proxy.statements("primary", "replica_refused") == 1
         assert (await client.query("SELECT 8 AS eight")).value == b"8"
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2
 
 
 @pytest.mark.parametrize("code", [1053, 3032])
 async def test_a_replica_goes_away_with_a_word(code: int) -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        on.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
+        proxy.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
         assert (await client.query("SELECT 7")).value == b"7"
-        assert on.statements("primary", "replica_lost") == 1
-        (session,) = on.proxy.sessions
+        assert proxy.statements("primary", "replica_lost") == 1
+        (session,) = proxy.shared.sessions
         assert not session._servers.replicas
 
 
 async def test_a_replicas_other_errors_are_the_clients() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         error = (await client.query("SELECT * FROM nowhere")).error
         assert error.code == 1146
-        assert on.statements("replica", "error") == 1
-        assert on.statements("primary") == 0
+        assert proxy.statements("replica", "error") == 1
+        assert proxy.statements("primary") == 0
 
 
 async def test_an_error_that_comes_in_parts() -> None:
@@ -306,10 +306,10 @@ async def test_an_error_that_comes_in_parts() -> None:
         stage(replicas=0) as real,
         peer(script) as replica,
     ):
-        async with before(real.cluster.primary.address, [replica.address]) as on:
-            client = await on.session()
+        async with before(real.cluster.primary.address, [replica.address]) as proxy:
+            client = await proxy.session()
             assert (await client.query("SELECT 7")).value == b"7"
-            assert on.statements("primary", "replica_refused") == 1
+            assert proxy.statements("primary", "replica_refused") == 1
         gate.set()
 
 
@@ -317,30 +317,30 @@ async def test_an_error_that_comes_in_parts() -> None:
 
 
 async def test_an_idle_replica_leaves_and_nobody_notices() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
-        replica = on.cluster.replicas[0]
+        replica = proxy.cluster.replicas[0]
         await replica.restart()
         assert (await client.query("SELECT 2")).value == b"2"
-        await eventually(lambda: on.proxy.topology.replicas[0].down_until == 0)
+        await eventually(lambda: proxy.shared.topology.replicas[0].down_until == 0)
         assert (await client.query("SELECT 3")).value == b"3"
-        assert on.statements("replica", "ok") >= 2
+        assert proxy.statements("replica", "ok") >= 2
 
 
 async def test_a_replica_that_lost_its_gtids_is_not_believed() -> None:
     """What an earlier incarnation had applied proves nothing about this one."""
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("INSERT INTO t VALUES (1)")
-        await on.caught_up()
+        await proxy.caught_up()
         assert (await client.query("SELECT id FROM t")).value == b"1"
-        (server,) = on.proxy.topology.replicas
+        (server,) = proxy.shared.topology.replicas
         old_applied, old_epoch = server.applied, server.epoch
         assert old_applied
-        await on.cluster.replicas[0].stop()
-        gone = on.cluster.replicas[0].port
+        await proxy.cluster.replicas[0].stop()
+        gone = proxy.cluster.replicas[0].port
         # Another server takes the address: empty, and not replicating.
         empty = Server(ACCOUNTS, 9, listening=Listening(port=gone))
         empty.create_schema("test")
@@ -361,103 +361,103 @@ async def test_a_silent_replica_is_not_tried_by_every_session() -> None:
     async with (
         stage(replicas=0) as real,
         peer(says(b"", then_waits=True)) as silent,
-        before(real.cluster.primary.address, [silent.address], connect_timeout=0.3) as on,
+        before(real.cluster.primary.address, [silent.address], connect_timeout=0.3) as proxy,
     ):
         for k in range(20):
-            client = await on.session()
+            client = await proxy.session()
             for _ in range(3):
                 assert (await client.query(f"SELECT {k}")).value == b"%d" % k
-        assert on.statements("primary", "ok") == 60
+        assert proxy.statements("primary", "ok") == 60
         assert silent.accepted < 10
-        assert on.statements("primary", "no_replica") > 40
+        assert proxy.statements("primary", "no_replica") > 40
 
 
 async def test_a_replica_that_refuses_a_user_serves_the_others() -> None:
-    async with stage() as on:
-        del on.cluster.replicas[0].accounts["other"]
-        refused = await on.session(user="other", password="word")
+    async with stage() as proxy:
+        del proxy.cluster.replicas[0].accounts["other"]
+        refused = await proxy.session(user="other", password="word")
         for _ in range(3):
             assert (await refused.query("SELECT 1")).value == b"1"
-        assert on.count("tidegate_fallbacks_total", "replica_refused") == 1
-        assert on.count("tidegate_server_connect_failures_total", "refused") == 1
-        client = await on.session()
+        assert proxy.count("tidegate_fallbacks_total", "replica_refused") == 1
+        assert proxy.count("tidegate_server_connect_failures_total", "refused") == 1
+        client = await proxy.session()
         assert (await client.query("SELECT 2")).value == b"2"
-        assert on.statements("replica", "ok") == 1
+        assert proxy.statements("replica", "ok") == 1
 
 
 async def test_the_next_replica_is_taken_where_one_fails() -> None:
-    async with stage(replicas=3) as on:
-        await on.cluster.replicas[0].stop()
-        await on.cluster.replicas[1].stop()
+    async with stage(replicas=3) as proxy:
+        await proxy.cluster.replicas[0].stop()
+        await proxy.cluster.replicas[1].stop()
         for _ in range(4):
-            client = await on.session()
+            client = await proxy.session()
             assert (await client.query("SELECT 1")).value == b"1"
-        assert on.statements("replica", "ok") == 4
+        assert proxy.statements("replica", "ok") == 4
 
 
 async def test_a_primary_without_replicas() -> None:
-    async with stage(replicas=0) as on:
-        client = await on.session()
+    async with stage(replicas=0) as proxy:
+        client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
-        assert on.statements("primary", "no_replica", "ok") == 1
+        assert proxy.statements("primary", "no_replica", "ok") == 1
 
 
 # What a replica must be told beforehand.
 
 
 async def test_a_replica_that_does_not_take_a_variable() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("SELECT 1")
         await client.query("SET time_zone = '+05:00'")
-        replica = on.cluster.replicas[0]
+        replica = proxy.cluster.replicas[0]
         replica.faults.raw_reply(err(1298, "Unknown time zone"), matching=b"@@SESSION.time_zone")
         assert (await client.query("SELECT @@time_zone")).value == b"+05:00"
         assert (await client.query("SELECT 2")).value == b"2"
-        assert on.statements("primary", "replica_refused") == 1
-        opened = on.count("tidegate_server_connections_opened_total")
+        assert proxy.statements("primary", "replica_refused") == 1
+        opened = proxy.count("tidegate_server_connections_opened_total")
         assert (await client.query("SELECT 3")).value == b"3"
-        assert on.statements("primary", "replica_refused") == 2
-        assert on.count("tidegate_server_connections_opened_total") == opened
-        assert on.count("tidegate_fallbacks_total", "replica_refused") == 1
+        assert proxy.statements("primary", "replica_refused") == 2
+        assert proxy.count("tidegate_server_connections_opened_total") == opened
+        assert proxy.count("tidegate_fallbacks_total", "replica_refused") == 1
         shown = await client.query("SHOW TIDEGATE SESSION")
         (refused,) = [row[1] for row in shown.rows if row[0] == b"refused_by"]
         assert refused is not None
         assert b"Unknown time zone" in refused
         await client.query("SET time_zone = '+06:00'")
         assert (await client.query("SELECT 4")).value == b"4"
-        assert on.statements("replica", "ok") == 2
+        assert proxy.statements("replica", "ok") == 2
 
 
 async def test_a_schema_that_a_late_replica_has_not_yet() -> None:
     """When the wait ran out, nobody waits for the replica; still it did not choose the schema."""
-    async with behind() as (on, client):
-        replica = on.cluster.replicas[0]
+    async with behind() as (proxy, client):
+        replica = proxy.cluster.replicas[0]
         await client.query("CREATE TABLE second.t (id INT)")
         await client.query("CREATE DATABASE third")
         await client.query("CREATE TABLE third.t (id INT)")
         await client.query("INSERT INTO third.t VALUES (3)")
         await client.query("USE third")
         assert (await client.query("SELECT id FROM t")).rows == [[b"3"]]
-        assert on.count("tidegate_fallbacks_total", "wait_timeout") == 1
+        assert proxy.count("tidegate_fallbacks_total", "wait_timeout") == 1
         await eventually(lambda: "SELECT id FROM t" in asked(replica))
         replica.applying = True
-        await on.caught_up()
-        (server,) = on.proxy.topology.replicas
+        await proxy.caught_up()
+        (server,) = proxy.shared.topology.replicas
         server.caught_up()
         await asyncio.sleep(0.05)
         assert (await client.query("SELECT id FROM t")).rows == [[b"3"]]
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2
 
 
 async def test_a_replica_is_as_reset_as_the_session() -> None:
     """Also one that is connected to after the reset: it is told what the session begins with."""
-    async with stage(replicas=1) as on:
-        client = await on.session()
+    async with stage(replicas=1) as proxy:
+        client = await proxy.session()
         await client.query("SET time_zone = '+05:00'")
         assert (await client.command(b"\x1f")).ok
-        replica = on.cluster.replicas[0]
+        replica = proxy.cluster.replicas[0]
         replica.set_variable("time_zone", "+09:00")
         assert (await client.query("SELECT 1")).value == b"1"
         told = [text for _, text in replica.statements if "time_zone=" in text]
@@ -465,31 +465,31 @@ async def test_a_replica_is_as_reset_as_the_session() -> None:
 
 
 async def test_show_warnings_follows_the_read() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         assert (await client.query("SELECT * FROM nowhere")).error.code == 1146
         assert (await client.query("SHOW WARNINGS")).rows[0][1] == b"1146"
-        assert on.statements("replica", "diagnostic") == 1
-        await on.cluster.replicas[0].restart()
+        assert proxy.statements("replica", "diagnostic") == 1
+        await proxy.cluster.replicas[0].restart()
         await asyncio.sleep(0.05)
         # The primary is made to look as if it had run the statement.
         assert (await client.query("SHOW WARNINGS")).rows[0][1] == b"1146"
-        assert on.statements("primary", "diagnostic") == 1
+        assert proxy.statements("primary", "diagnostic") == 1
 
 
 async def test_show_warnings_follows_the_read_past_commands_without_a_statement() -> None:
-    async with stage() as on:
-        client = await on.session()
+    async with stage() as proxy:
+        client = await proxy.session()
         await client.query("CREATE DATABASE app")
         assert (await client.query("SELECT * FROM nowhere")).error.code == 1146
         for command in (b"\x0e", b"\x02app"):  # COM_PING, COM_INIT_DB
             assert (await client.command(command)).ok
             assert (await client.query("SHOW WARNINGS")).rows[0][1] == b"1146"
         # COM_INIT_DB may add an error of its own, so the primary was given the read's before.
-        assert on.statements("replica", "diagnostic") == 1
+        assert proxy.statements("replica", "diagnostic") == 1
         assert (await client.command(b"\x02nowhere")).error.code == 1049
         await client.query("SHOW WARNINGS")
-        assert on.statements("primary", "diagnostic") == 2
+        assert proxy.statements("primary", "diagnostic") == 2
 
 
 # The replica breaks in the middle of its login, when a client waits for its read.
@@ -514,21 +514,21 @@ async def test_a_replica_resets_the_connection(packets: int) -> None:
         stage(replicas=0) as real,
         peer(breaks_after(packets)) as replica,
     ):
-        async with before(real.cluster.primary.address, [replica.address]) as on:
-            client = await on.session()
+        async with before(real.cluster.primary.address, [replica.address]) as proxy:
+            client = await proxy.session()
             assert (await client.query("SELECT 7")).value == b"7"
-            assert on.statements("primary", "ok") == 1
+            assert proxy.statements("primary", "ok") == 1
         await eventually(lambda: replica.connected == 0)
 
 
 async def test_a_kill_reaches_the_replica_that_runs_the_read() -> None:
-    async with behind(wait_budget=30) as (on, client):
-        replica = on.cluster.replicas[0]
+    async with behind(wait_budget=30) as (proxy, client):
+        replica = proxy.cluster.replicas[0]
         client.send(query("SELECT id FROM t"))
         await eventually(lambda: any("WAIT_FOR" in text for text in asked(replica)))
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         assert session._servers.active_replica is not None
-        killer = await on.session()
+        killer = await proxy.session()
         assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok
         # A WAIT that was ended proves nothing; the primary answers, or was told to stop as well.
         answer = await client.answer()

@@ -34,9 +34,9 @@ from tests.faults.table import (
 @pytest.mark.parametrize("scope", list(Scope))
 async def test_what_a_pooled_connection_wrote_survives_its_reset(scope: Scope, how: str) -> None:
     attributes = {"tidegate.application": "shop"}
-    async with table(scope=scope) as on:
-        other = await on.session(attributes=attributes)
-        client = await on.session(attributes=attributes)
+    async with table(scope=scope) as proxy:
+        other = await proxy.session(attributes=attributes)
+        client = await proxy.session(attributes=attributes)
         for reader in (other, client):
             await does(reader, "SET tidegate_consistency = 'MONOTONIC_READS'")
             assert await count(reader) == 0
@@ -60,20 +60,20 @@ async def test_what_a_pooled_connection_wrote_survives_its_reset(scope: Scope, h
 
 
 async def test_a_failed_change_of_user_loses_nothing_of_a_scope() -> None:
-    async with table(scope=Scope.USER) as on:
-        client = await on.session()
+    async with table(scope=Scope.USER) as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
         client.send(change_user("other"))
         assert ErrPacket.parse(await finish_change(client, "wrong")).code == 1045
-        again = await on.session()
+        again = await proxy.session()
         assert await count(again) == 1
 
 
 async def test_a_scope_of_a_user_is_no_other_users() -> None:
-    async with table(scope=Scope.USER) as on:
-        first, second = await on.session(), await on.session()
-        stranger = await on.session(user="other", password="word")
+    async with table(scope=Scope.USER) as proxy:
+        first, second = await proxy.session(), await proxy.session()
+        stranger = await proxy.session(user="other", password="word")
         for client in (first, second, stranger):
             assert await count(client) == 0
         await does(first, "INSERT INTO t VALUES (1)")
@@ -88,9 +88,9 @@ WAYS = ["SET", "comment", "connection attribute", "query attribute"]
 async def test_an_application_is_named(way: str) -> None:
     """Whoever names it reads with all who do, whatever way they name it."""
     capabilities = MODERN | Capability.CLIENT_QUERY_ATTRIBUTES
-    async with table() as on:
+    async with table() as proxy:
         writer, reader, stranger = [
-            await on.session(
+            await proxy.session(
                 user=user,
                 password=word,
                 capabilities=capabilities,
@@ -126,7 +126,7 @@ async def test_an_application_is_named(way: str) -> None:
         await run(writer, "INSERT INTO t VALUES (1)")
         assert await run(reader, COUNT) == b"1"
         assert await run(stranger, COUNT) == b"0"
-        keys = sorted(scope.key for scope in on.proxy.scopes.states())
+        keys = sorted(scope.key for scope in proxy.shared.scopes.states())
         assert keys == ["blog", "shop"]
 
 
@@ -134,17 +134,17 @@ async def test_an_application_is_named(way: str) -> None:
 async def test_what_failed_counts_for_the_application_that_the_statement_named(end: str) -> None:
     """It committed before it failed, and no packet says so (fact 2.3)."""
     comment = "/* tidegate scope=application application=shop */"
-    async with table() as on:
-        direct = await on.direct()
+    async with table() as proxy:
+        direct = await proxy.direct()
         await does(direct, "CREATE PROCEDURE p() BEGIN INSERT INTO t VALUES (1); SELECT no; END")
-        apply(on, True)
-        await on.caught_up()
-        apply(on, False)
-        writer, reader = await on.session(), await on.session()
+        apply(proxy, True)
+        await proxy.caught_up()
+        apply(proxy, False)
+        writer, reader = await proxy.session(), await proxy.session()
         for client in (writer, reader):
             assert await count(client, comment) == 0
         if end == "lost":
-            on.cluster.primary.faults.drop_connection_after(0, matching=b"CALL p")
+            proxy.cluster.primary.faults.drop_connection_after(0, matching=b"CALL p")
             writer.send(query(f"{comment} CALL p()"))
             assert (await writer.last_error()).code == 2013
         else:
@@ -153,8 +153,8 @@ async def test_what_failed_counts_for_the_application_that_the_statement_named(e
 
 
 async def test_an_application_has_to_be_named() -> None:
-    async with table(scope=Scope.APPLICATION) as on:
-        client = await on.session()
+    async with table(scope=Scope.APPLICATION) as proxy:
+        client = await proxy.session()
         await refused(client, COUNT, "no application is named")
         await does(client, "INSERT INTO t VALUES (1)")
         await refused(client, COUNT, "tidegate_application")
@@ -173,8 +173,8 @@ async def test_rules_by_user_schema_and_listener() -> None:
     listeners = Table({Address("127.0.0.1", 0): Adjustment(wait_budget=0.5, scope=Scope.PROXY)})
     schemas = Table({"second": Adjustment(level=Level.STRONG, scope=Scope.USER)})
     users = Table({"other": Adjustment(scope=Scope.CONNECTION)})
-    async with stage(listeners=listeners, schemas=schemas, users=users) as on:
-        plain = await on.session()
+    async with stage(listeners=listeners, schemas=schemas, users=users) as proxy:
+        plain = await proxy.session()
         assert await value(plain, "scope") == b"proxy"
         assert await value(plain, "wait_budget") == b"500ms"
         assert await value(plain, "consistency") == b"READ_OWN_WRITES"
@@ -187,7 +187,7 @@ async def test_rules_by_user_schema_and_listener() -> None:
         assert await value(plain, "consistency") == b"READ_OWN_WRITES"
         await does(plain, "SET tidegate_scope = DEFAULT")
         assert await value(plain, "scope") == b"proxy"
-        other = await on.session(
+        other = await proxy.session(
             user="other",
             password="word",
             database="second",
@@ -203,8 +203,8 @@ async def test_rules_by_user_schema_and_listener() -> None:
 
 async def test_rules_by_schema_within_a_transaction() -> None:
     schemas = Table({"second": Adjustment(level=Level.MONOTONIC_READS)})
-    async with table(schemas=schemas) as on:
-        client = await on.session()
+    async with table(schemas=schemas) as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
         await does(client, "BEGIN")
         await does(client, "INSERT INTO t VALUES (1)")
@@ -218,32 +218,32 @@ async def test_rules_by_schema_within_a_transaction() -> None:
 
 
 async def test_scopes_are_dropped_for_want_of_room() -> None:
-    async with table(scope_limit=2) as on:
-        clients = [await on.session() for _ in range(3)]
+    async with table(scope_limit=2) as proxy:
+        clients = [await proxy.session() for _ in range(3)]
         for name, client in zip("abc", clients, strict=True):
             await does(
                 client, f"SET tidegate_application = '{name}', tidegate_scope = 'application'"
             )
             assert await count(client) == 0
-        assert probes(on) == 3
-        assert [scope.key for scope in on.proxy.scopes.states()] == ["b", "c"]
+        assert probes(proxy) == 3
+        assert [scope.key for scope in proxy.shared.scopes.states()] == ["b", "c"]
         await does(clients[0], "INSERT INTO t VALUES (1)")
         assert await count(clients[1]) == 0
-        assert probes(on) == 3
+        assert probes(proxy) == 3
         # Dropped, so it is not known what was written in it: the primary is asked.
         assert await count(clients[0]) == 1
-        assert probes(on) == 4
-        assert len(on.proxy.scopes) == 2
-        assert on.proxy.scopes.evicted == 2
+        assert probes(proxy) == 4
+        assert len(proxy.shared.scopes) == 2
+        assert proxy.shared.scopes.evicted == 2
 
 
 async def test_scopes_are_dropped_for_their_age() -> None:
-    async with table(scope=Scope.USER, scope_age=60) as on:
-        client, other = await on.session(), await on.session()
+    async with table(scope=Scope.USER, scope_age=60) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
-        (scope,) = on.proxy.scopes.states()
+        (scope,) = proxy.shared.scopes.states()
         scope.used_at -= 61
         assert await count(other) == 1
-        assert probes(on) == 2
-        assert on.proxy.scopes.evicted == 1
+        assert probes(proxy) == 2
+        assert proxy.shared.scopes.evicted == 1

@@ -35,98 +35,98 @@ UNFINISHED = {
 @asynccontextmanager
 async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
     """A session that was shown something by a replica, and has to read from the primary."""
-    async with table(**{"consistency": Level.MONOTONIC_READS, **options}) as on:
-        client = await on.session()
+    async with table(**{"consistency": Level.MONOTONIC_READS, **options}) as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
         await does(client, "SELECT GET_LOCK('here', 1)")
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         may_have_seen(session.state.own_scope)
-        yield on, client
+        yield proxy, client
 
 
 @pytest.mark.parametrize("case", UNFINISHED)
 async def test_a_primary_that_does_not_say_that_it_finished_is_not_read(case: str) -> None:
-    async with seen() as (on, client):
-        on.cluster.primary.faults.raw_reply(UNFINISHED[case], matching=WAIT_FOR_OWNED)
-        before = asked(on.cluster.primary).count(COUNT)
+    async with seen() as (proxy, client):
+        proxy.cluster.primary.faults.raw_reply(UNFINISHED[case], matching=WAIT_FOR_OWNED)
+        before = asked(proxy.cluster.primary).count(COUNT)
         client.send_bytes(frame(query(COUNT), 0) + frame(query("SELECT @@version"), 0))
         error = (await client.answer()).error
         assert error.code == 3024
         assert "is still committing" in error.message
         # What was sent right behind gets its own answer.
         assert (await client.answer()).value is not None
-        assert asked(on.cluster.primary).count(COUNT) == before
-        assert on.count("tidegate_stale_reads_total") == 0
+        assert asked(proxy.cluster.primary).count(COUNT) == before
+        assert proxy.count("tidegate_stale_reads_total") == 0
         assert await count(client) == 0
 
 
 async def test_the_statement_is_not_sent_before_the_primary_has_finished() -> None:
-    async with seen() as (on, client):
-        gate = on.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
-        before = asked(on.cluster.primary).count(COUNT)
+    async with seen() as (proxy, client):
+        gate = proxy.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
+        before = asked(proxy.cluster.primary).count(COUNT)
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
-        assert asked(on.cluster.primary).count(COUNT) == before
+        assert asked(proxy.cluster.primary).count(COUNT) == before
         gate.open()
         assert (await client.answer()).value == b"0"
-        told = asked(on.cluster.primary)
+        told = asked(proxy.cluster.primary)
         # It is asked once; what the primary shows from then on is no older.
         assert await count(client) == 0
-        assert [WAIT_FOR_OWNED.decode() in text for text in asked(on.cluster.primary)].count(
+        assert [WAIT_FOR_OWNED.decode() in text for text in asked(proxy.cluster.primary)].count(
             True
         ) == 1
         assert told[-1] == COUNT
 
 
 async def test_the_primary_breaks_while_it_is_asked_to_finish() -> None:
-    async with seen() as (on, client):
-        on.cluster.primary.faults.drop_connection_after(0, matching=WAIT_FOR_OWNED)
+    async with seen() as (proxy, client):
+        proxy.cluster.primary.faults.drop_connection_after(0, matching=WAIT_FOR_OWNED)
         client.send(query(COUNT))
         assert (await client.last_error()).code == 2013
 
 
 async def test_the_client_leaves_while_the_primary_is_asked_to_finish() -> None:
-    async with seen() as (on, client):
-        gate = on.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
+    async with seen() as (proxy, client):
+        gate = proxy.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
         client.abort()
-        await eventually(lambda: not on.proxy.sessions)
+        await eventually(lambda: not proxy.shared.sessions)
         gate.open()
 
 
 async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
     """It left late replicas; by the time that the primary has not finished, one has caught up."""
-    async with table(replicas=1, consistency=Level.MONOTONIC_READS) as on:
-        direct = await on.direct()
-        client = await on.session()
+    async with table(replicas=1, consistency=Level.MONOTONIC_READS) as proxy:
+        direct = await proxy.direct()
+        client = await proxy.session()
         assert await count(client) == 0
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         await does(direct, "INSERT INTO t VALUES (1)")
-        (replica,) = on.proxy.topology.replicas
-        replica.timed_out(on.proxy.now() + 1000)
+        (replica,) = proxy.shared.topology.replicas
+        replica.timed_out(proxy.shared.now() + 1000)
         may_have_seen(session.state.own_scope)
-        executed = on.cluster.primary.gtids.executed
+        executed = proxy.cluster.primary.gtids.executed
         told = rows([f"{OTHER}:99#5".encode(), executed.text.encode(), b"ON"], columns=3)
-        on.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
-        gate = on.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED, raw=rows([b"1"]))
+        proxy.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
+        gate = proxy.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED, raw=rows([b"1"]))
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
-        on.cluster.replicas[0].applying = True
-        await on.caught_up()
+        proxy.cluster.replicas[0].applying = True
+        await proxy.caught_up()
         replica.proved(executed | GtidSet.parse(f"{OTHER}:99"), replica.epoch)
         gate.open()
         assert (await client.answer()).value == b"1"
-        assert on.statements("replica", "read", "known") == 2
-        assert on.count("tidegate_fallbacks_total", "wait_timeout") == 1
+        assert proxy.statements("replica", "read", "known") == 2
+        assert proxy.count("tidegate_fallbacks_total", "wait_timeout") == 1
 
 
 @pytest.mark.parametrize("policy", TimeoutPolicy)
 async def test_an_execution_in_parts_waits_too(policy: TimeoutPolicy) -> None:
-    async with seen(on_timeout=policy) as (on, client):
+    async with seen(on_timeout=policy) as (proxy, client):
         sql = b"SELECT COUNT(*) FROM t WHERE id <> ?"
         prepared = await client.command(b"\x16" + sql, PREPARED)
-        on.cluster.primary.faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
+        proxy.cluster.primary.faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
         value = b"x" * STREAM_ABOVE
         execute = prepared.packets[0][1:5] + b"\0\1\0\0\0" + b"\0\1\xfd\0"
         execute += b"\xfd" + len(value).to_bytes(3, "little") + value
@@ -135,7 +135,7 @@ async def test_an_execution_in_parts_waits_too(policy: TimeoutPolicy) -> None:
         answer = await client.answer(text=False)
         if policy is TimeoutPolicy.STALE:
             assert answer.ok
-            assert on.count("tidegate_stale_reads_total") == 1
+            assert proxy.count("tidegate_stale_reads_total") == 1
         else:
             assert answer.error.code == 3024
         assert (await client.answer()).value is not None
@@ -143,63 +143,63 @@ async def test_an_execution_in_parts_waits_too(policy: TimeoutPolicy) -> None:
 
 async def test_what_may_write_runs_behind_the_question() -> None:
     """Whatever the answer is; and counts as stale where it shows something."""
-    async with seen() as (on, client):
-        faults = on.cluster.primary.faults
+    async with seen() as (proxy, client):
+        faults = proxy.cluster.primary.faults
         faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
         await does(client, "INSERT INTO t VALUES (1)")
-        assert on.count("tidegate_stale_reads_total") == 0
+        assert proxy.count("tidegate_stale_reads_total") == 0
         faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
         await does(client, "SELECT COUNT(*) FROM t; INSERT INTO t VALUES (2)")
-        assert on.count("tidegate_stale_reads_total") == 1
+        assert proxy.count("tidegate_stale_reads_total") == 1
 
 
 @pytest.mark.parametrize("sql", ["SET NAMES utf8mb4", "USE test", "COMMIT", "SELECT ROW_COUNT()"])
 async def test_what_shows_no_data_is_not_kept_waiting(sql: str) -> None:
-    async with seen() as (on, client):
+    async with seen() as (proxy, client):
         await does(client, sql)
-        assert not any(WAIT_FOR_OWNED.decode() in text for text in asked(on.cluster.primary))
+        assert not any(WAIT_FOR_OWNED.decode() in text for text in asked(proxy.cluster.primary))
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -> None:
     """The read that asked for the probe may end up there, where the replicas are late."""
-    async with table(consistency=Level(level)) as on:
-        client = await on.session()
+    async with table(consistency=Level(level)) as proxy:
+        client = await proxy.session()
         assert await count(client) == 0
-        (session,) = on.proxy.sessions
+        (session,) = proxy.shared.sessions
         may_have_seen(session.state.own_scope)
         owned = f"{OTHER}:99#5".encode()
-        executed = on.cluster.primary.gtids.executed.text.encode()
-        on.cluster.primary.faults.raw_reply(
+        executed = proxy.cluster.primary.gtids.executed.text.encode()
+        proxy.cluster.primary.faults.raw_reply(
             rows([owned, executed, b"ON"], columns=3), matching=PROBE_SQL
         )
-        for replica in on.proxy.topology.replicas:
-            replica.timed_out(on.proxy.now() + 1000)
+        for replica in proxy.shared.topology.replicas:
+            replica.timed_out(proxy.shared.now() + 1000)
         assert await count(client) == 0
-        told = asked(on.cluster.primary)
-        assert on.count("tidegate_probes_total") == 1
+        told = asked(proxy.cluster.primary)
+        assert proxy.count("tidegate_probes_total") == 1
         assert told[-1] == COUNT
         assert "gtid_owned,_latin1'#" in told[-2]
 
 
 @pytest.mark.parametrize("lost", ["server", "client"])
 async def test_what_was_shown_in_part_was_shown(lost: str) -> None:
-    async with table(scope=Scope.USER, consistency=Level.MONOTONIC_READS) as on:
-        other = await on.session()
+    async with table(scope=Scope.USER, consistency=Level.MONOTONIC_READS) as proxy:
+        other = await proxy.session()
         assert await count(other) == 0
-        client = await on.session()
+        client = await proxy.session()
         await does(other, "SET tidegate_consistency = DEFAULT")
-        (state,) = on.proxy.scopes.states()
+        (state,) = proxy.shared.scopes.states()
         state.seen_on = None
         begun = rows([b"1"])[:-20]
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.faults.raw_reply(begun, matching=COUNT.encode())
         client.send(query(COUNT))
         await client.read_packet()
         if lost == "server":
-            for replica in on.cluster.replicas:
+            for replica in proxy.cluster.replicas:
                 await replica.stop()
         else:
             client.abort()
-        await eventually(lambda: len(on.proxy.sessions) == 1)
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
         assert state.seen

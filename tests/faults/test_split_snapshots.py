@@ -24,17 +24,17 @@ INSERT = "INSERT INTO t VALUES (1)"
 LOCKING = "SELECT COUNT(*) FROM t FOR UPDATE"
 
 
-async def begun(on: Stage, *settings: str) -> Client:
+async def begun(proxy: Stage, *settings: str) -> Client:
     """A client with a transaction open that may read from a replica's snapshot."""
-    client = await on.session()
+    client = await proxy.session()
     for sql in (SNAPSHOT, *settings, "BEGIN"):
         await does(client, sql)
     return client
 
 
-async def implied(on: Stage, *settings: str) -> Client:
+async def implied(proxy: Stage, *settings: str) -> Client:
     """A client whose first read begins such a transaction."""
-    client = await on.session()
+    client = await proxy.session()
     for sql in (SNAPSHOT, *settings, "SET autocommit=0"):
         await does(client, sql)
     return client
@@ -43,9 +43,9 @@ async def implied(on: Stage, *settings: str) -> Client:
 BEGINNINGS = pytest.mark.parametrize("begins", [begun, implied])
 
 
-def started(on: Stage, sql: str = THERE) -> int:
+def started(proxy: Stage, sql: str = THERE) -> int:
     """How often replicas were told to take a snapshot."""
-    return sum(asked(replica).count(sql) for replica in on.cluster.replicas)
+    return sum(asked(replica).count(sql) for replica in proxy.cluster.replicas)
 
 
 def status(packets: list[bytes]) -> int:
@@ -53,29 +53,31 @@ def status(packets: list[bytes]) -> int:
     return int.from_bytes(packets[-1][3:5], "little")
 
 
-def conflicts(on: Stage) -> int:
-    return sum(on.count("tidegate_split_conflicts_total", policy) for policy in ("error", "allow"))
+def conflicts(proxy: Stage) -> int:
+    return sum(
+        proxy.count("tidegate_split_conflicts_total", policy) for policy in ("error", "allow")
+    )
 
 
 @BEGINNINGS
 async def test_reads_share_a_replica_s_snapshot_until_the_first_write(begins: Begins) -> None:
-    async with table() as on:
-        client = await begins(on)
+    async with table() as proxy:
+        client = await begins(proxy)
         for _ in range(3):
             found = await client.query(COUNT)
             assert found.value == b"0"
             assert status(found.packets) & 0x2001 == 0x0001
-        assert started(on) == 1
-        assert on.statements("replica", "read") == 1
-        assert on.statements("replica", "transaction") == 2
+        assert started(proxy) == 1
+        assert proxy.statements("replica", "read") == 1
+        assert proxy.statements("replica", "transaction") == 2
         await does(client, INSERT)
-        primary = asked(on.cluster.primary)
+        primary = asked(proxy.cluster.primary)
         assert primary.count(HERE) == 1
         assert primary[-4:] == [PROBE_SQL.decode(), HERE, PROBE_SQL.decode(), INSERT]
         assert await count(client) == 1  # nothing else was written: it is the same snapshot
-        assert started(on) == 1
+        assert started(proxy) == 1
         await does(client, "COMMIT")
-        assert conflicts(on) == 0
+        assert conflicts(proxy) == 0
         assert await count(client) == 1
 
 
@@ -83,27 +85,27 @@ async def test_reads_share_a_replica_s_snapshot_until_the_first_write(begins: Be
 async def test_a_transaction_that_only_reads_needs_no_snapshot_of_the_primary(
     begins: Begins,
 ) -> None:
-    async with table() as on:
-        client = await begins(on)
+    async with table() as proxy:
+        client = await begins(proxy)
         await count(client)
         await does(client, "COMMIT")
         await count(client)
-        assert HERE not in asked(on.cluster.primary)
-        assert started(on) == (1 if begins is begun else 2)
+        assert HERE not in asked(proxy.cluster.primary)
+        assert started(proxy) == (1 if begins is begun else 2)
 
 
 @BEGINNINGS
 async def test_a_read_behind_the_first_write_is_refused_if_others_wrote(begins: Begins) -> None:
-    async with table() as on:
-        other = await on.session()
+    async with table() as proxy:
+        other = await proxy.session()
         patient = "SET tidegate_wait_budget = '10s', tidegate_on_timeout = 'error'"
-        client = await begins(on, patient)
+        client = await begins(proxy, patient)
         assert await count(client) == 0
         await does(other, INSERT)
         await does(client, INSERT)  # reads the newest state in any case
         await refused(client, COUNT, "Try restarting", 1213)
-        assert on.count("tidegate_split_conflicts_total", "error") == 1
-        rollback = [text for _, text in on.cluster.primary.statements][-1]
+        assert proxy.count("tidegate_split_conflicts_total", "error") == 1
+        rollback = [text for _, text in proxy.cluster.primary.statements][-1]
         assert rollback == "ROLLBACK AND NO CHAIN NO RELEASE"
         ended = await client.query("SELECT 1")
         assert status(ended.packets) & 0x2001 == 0
@@ -115,26 +117,26 @@ async def test_a_read_behind_the_first_write_is_refused_if_others_wrote(begins: 
         await does(client, INSERT)
         assert await count(client) == 2
         await does(client, "COMMIT")
-        assert started(on) == 1
+        assert started(proxy) == 1
         if begins is begun:
             await does(client, "BEGIN")
-        apply(on, True)
-        await on.caught_up()
+        apply(proxy, True)
+        await proxy.caught_up()
         assert await count(client) == 2
-        assert started(on) == 2
+        assert started(proxy) == 2
 
 
 @BEGINNINGS
 async def test_what_shows_another_state_can_be_allowed(begins: Begins) -> None:
-    async with table() as on:
-        other = await on.session()
-        client = await begins(on, ALLOW)
+    async with table() as proxy:
+        other = await proxy.session()
+        client = await begins(proxy, ALLOW)
         assert await count(client) == 0
         await does(other, INSERT)
         await does(client, INSERT)
         for number in range(1, 3):
             assert await count(client) == 2
-            assert on.count("tidegate_split_conflicts_total", "allow") == number
+            assert proxy.count("tidegate_split_conflicts_total", "allow") == number
         last = await client.query("SHOW TIDEGATE LAST")
         assert last.rows[0][-1] == b"snapshot"
         await does(client, "COMMIT")
@@ -143,12 +145,12 @@ async def test_what_shows_another_state_can_be_allowed(begins: Begins) -> None:
 
 
 async def test_a_replica_that_commits_is_not_known_to_show_the_same() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         await does(client, SNAPSHOT)
         await count(client)  # so that the connection is there
         await does(client, "BEGIN")
-        for one in on.cluster.replicas:
+        for one in proxy.cluster.replicas:
             one.faults.raw_reply(err(1105, "broken"), matching=b"gtid_owned")
         assert await count(client) == 0
         await does(client, INSERT)
@@ -156,10 +158,10 @@ async def test_a_replica_that_commits_is_not_known_to_show_the_same() -> None:
 
 
 async def test_a_snapshot_that_the_primary_does_not_take_is_not_the_same() -> None:
-    async with table() as on:
-        client = await begun(on)
+    async with table() as proxy:
+        client = await begun(proxy)
         assert await count(client) == 0
-        on.cluster.primary.faults.raw_reply(err(1568, "no"), matching=HERE.encode())
+        proxy.cluster.primary.faults.raw_reply(err(1568, "no"), matching=HERE.encode())
         await does(client, INSERT)
         await refused(client, COUNT, "", 1213)
 
@@ -168,73 +170,73 @@ async def test_a_snapshot_that_the_primary_does_not_take_is_not_the_same() -> No
     "sql", [COUNT, "SELECT @@port, COUNT(*) FROM t", "SELECT f()", "SELECT COUNT(*) FROM t INTO @a"]
 )
 async def test_what_reads_on_the_primary_waits_for_its_snapshot(sql: str) -> None:
-    async with table() as on:
-        client = await begun(on)
+    async with table() as proxy:
+        client = await begun(proxy)
         assert await count(client) == 0
-        for one in on.cluster.replicas:
+        for one in proxy.cluster.replicas:
             one.faults.raw_reply(err(1792, "no"), matching=COUNT.encode())
         await client.query(sql)
-        primary = asked(on.cluster.primary)
+        primary = asked(proxy.cluster.primary)
         assert primary[-4:-1] == [PROBE_SQL.decode(), HERE, PROBE_SQL.decode()]
         assert await count(client) == 0
-        assert conflicts(on) == 0
+        assert conflicts(proxy) == 0
 
 
 @pytest.mark.parametrize("sql", [INSERT, LOCKING, "SAVEPOINT a", "DELETE FROM t", "SET @a = 1"])
 async def test_what_needs_no_snapshot_runs_though_others_wrote(sql: str) -> None:
-    async with table() as on:
-        other = await on.session()
-        client = await begun(on)
+    async with table() as proxy:
+        other = await proxy.session()
+        client = await begun(proxy)
         await count(client)
         await does(other, INSERT)
         await does(client, sql)
-        assert conflicts(on) == 0
+        assert conflicts(proxy) == 0
         await refused(client, COUNT, "", 1213)
 
 
 async def test_a_table_that_is_newer_than_the_snapshot_is_read_on_the_primary() -> None:
-    async with table() as on:
-        client = await begun(on)
-        for one in on.cluster.replicas:
+    async with table() as proxy:
+        client = await begun(proxy)
+        for one in proxy.cluster.replicas:
             one.faults.raw_reply(err(1412, "changed"), matching=COUNT.encode())
         assert await count(client) == 0
-        assert HERE not in asked(on.cluster.primary)  # no replica has shown anything
+        assert HERE not in asked(proxy.cluster.primary)  # no replica has shown anything
         await does(client, INSERT)
         assert await count(client) == 1
         await does(client, "COMMIT")
 
 
 async def test_a_lost_replica_ends_no_transaction() -> None:
-    async with table() as on:
-        client = await begun(on)
+    async with table() as proxy:
+        client = await begun(proxy)
         assert await count(client) == 0
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.faults.drop_connection_after(0, matching=COUNT.encode())
         assert await count(client) == 0  # from the primary's, which is the same
-        assert asked(on.cluster.primary).count(HERE) == 1
+        assert asked(proxy.cluster.primary).count(HERE) == 1
         await does(client, INSERT)
         await does(client, "COMMIT")
 
 
 async def test_a_lost_replica_is_a_conflict_if_others_wrote() -> None:
-    async with table() as on:
-        other = await on.session()
-        client = await begun(on)
+    async with table() as proxy:
+        other = await proxy.session()
+        client = await begun(proxy)
         assert await count(client) == 0
         await does(other, INSERT)
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.faults.drop_connection_after(0, matching=COUNT.encode())
         await refused(client, COUNT, "", 1213)
 
 
 async def test_what_comes_to_no_table_takes_no_snapshot() -> None:
-    async with table() as on:
-        client = await implied(on)
+    async with table() as proxy:
+        client = await implied(proxy)
         found = await client.query("SELECT 1")
         assert status(found.packets) & 0x0001 == 0
-        assert started(on) == 0
+        assert started(proxy) == 0
         await count(client)
-        assert started(on) == 1
+        assert started(proxy) == 1
 
 
 @pytest.mark.parametrize(
@@ -248,43 +250,43 @@ async def test_what_comes_to_no_table_takes_no_snapshot() -> None:
     ],
 )
 async def test_others_read_on_the_primary(settings: list[str]) -> None:
-    async with table() as on:
-        client = await begun(on, *settings)
+    async with table() as proxy:
+        client = await begun(proxy, *settings)
         await count(client)
-        assert started(on) == 0
-        assert on.statements("primary", "transaction") > 0
+        assert started(proxy) == 0
+        assert proxy.statements("primary", "transaction") > 0
 
 
 async def test_read_committed_ones_read_apart() -> None:
-    async with table() as on:
-        client = await begun(on, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    async with table() as proxy:
+        client = await begun(proxy, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         await count(client)
-        assert started(on) == 0
-        assert on.statements("replica", "read") == 1
+        assert started(proxy) == 0
+        assert proxy.statements("replica", "read") == 1
 
 
 async def test_the_first_read_waits_for_what_its_scope_wrote() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         await does(client, INSERT)
         await does(client, SNAPSHOT)
         await does(client, "BEGIN")
         assert await count(client) == 1  # no replica has it in time
-        assert on.statements("primary", "wait_timeout") == 1
+        assert proxy.statements("primary", "wait_timeout") == 1
         assert await count(client) == 1
         await does(client, INSERT)
         assert await count(client) == 2
         await does(client, "COMMIT")
-        assert HERE not in asked(on.cluster.primary)
-        assert conflicts(on) == 0
+        assert HERE not in asked(proxy.cluster.primary)
+        assert conflicts(proxy) == 0
 
 
 async def test_a_failed_commit_begins_nothing() -> None:
-    async with table() as on:
-        client = await begun(on)
+    async with table() as proxy:
+        client = await begun(proxy)
         await count(client)
-        on.cluster.primary.faults.raw_reply(err(1290, "read only"), matching=b"COMMIT")
+        proxy.cluster.primary.faults.raw_reply(err(1290, "read only"), matching=b"COMMIT")
         assert (await client.query("COMMIT")).error.code == 1290
         await count(client)
         await does(client, INSERT)
-        assert HERE not in asked(on.cluster.primary)
+        assert HERE not in asked(proxy.cluster.primary)

@@ -12,17 +12,17 @@ START = "START TRANSACTION READ ONLY"
 END = "COMMIT AND NO CHAIN NO RELEASE"
 
 
-async def begun(on: Stage, *settings: str) -> Client:
+async def begun(proxy: Stage, *settings: str) -> Client:
     """A client with a READ COMMITTED transaction open."""
-    client = await on.session()
+    client = await proxy.session()
     for sql in (COMMITTED, *settings, "BEGIN"):
         await does(client, sql)
     return client
 
 
-def started(on: Stage) -> int:
+def started(proxy: Stage) -> int:
     """Transactions that were begun on replicas."""
-    return sum(asked(replica).count(START) for replica in on.cluster.replicas)
+    return sum(asked(replica).count(START) for replica in proxy.cluster.replicas)
 
 
 def status(packets: list[bytes]) -> int:
@@ -31,36 +31,36 @@ def status(packets: list[bytes]) -> int:
 
 
 async def test_a_late_replica_sends_one_read_to_the_primary() -> None:
-    async with table() as on:
-        direct = await on.direct()
-        client = await begun(on)
+    async with table() as proxy:
+        direct = await proxy.direct()
+        client = await begun(proxy)
         assert await count(client) == 0
-        assert on.statements("replica", "read") == 1
+        assert proxy.statements("replica", "read") == 1
         await does(client, "COMMIT")
         await does(client, "INSERT INTO t VALUES (1)")
         await does(client, "BEGIN")
         assert await count(client) == 1
-        assert on.statements("primary", "wait_timeout") == 1
+        assert proxy.statements("primary", "wait_timeout") == 1
         # The replica's part has ended, so that it keeps no table's definition.
-        await eventually(lambda: sum(asked(one).count(END) for one in on.cluster.replicas) == 2)
-        apply(on, True)
+        await eventually(lambda: sum(asked(one).count(END) for one in proxy.cluster.replicas) == 2)
+        apply(proxy, True)
         await does(direct, "INSERT INTO t VALUES (2)")
-        await on.caught_up()
+        await proxy.caught_up()
         await does(client, "SET tidegate_on_timeout = 'error'")  # such a read waits in any case
         found = await client.query("SELECT COUNT(*) FROM t")
         assert found.value == b"2"
         assert status(found.packets) & 0x2003 == 0x0003
-        assert on.statements("replica", "read") == 2
+        assert proxy.statements("replica", "read") == 2
 
 
 async def test_a_replica_that_refuses_or_is_lost_leaves_the_transaction_as_it_is() -> None:
-    async with table() as on:
-        client = await begun(on)
-        for replica in on.cluster.replicas:
+    async with table() as proxy:
+        client = await begun(proxy)
+        for replica in proxy.cluster.replicas:
             replica.faults.raw_reply(err(1792, "Cannot execute statement"), matching=b"COUNT")
         assert await count(client) == 0
         assert await count(client) == 0
-        for replica in on.cluster.replicas:
+        for replica in proxy.cluster.replicas:
             replica.faults.drop_connection_after(0, matching=b"COUNT")
         found = await client.query("SELECT COUNT(*) FROM t")
         assert found.value == b"0"
@@ -91,15 +91,15 @@ async def test_a_replica_that_refuses_or_is_lost_leaves_the_transaction_as_it_is
     ],
 )
 async def test_where_it_can_be_said(settings: list[str], comment: str, begins: int) -> None:
-    async with table() as on:
-        client = await begun(on, *settings)
+    async with table() as proxy:
+        client = await begun(proxy, *settings)
         assert await count(client, comment) == 0
-        assert started(on) == begins
+        assert started(proxy) == begins
 
 
 async def test_what_is_in_force_is_shown() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         assert await value(client, "transaction_reads") == b"split"
         await does(client, "SET tidegate_transaction_reads = primary")
         assert await value(client, "transaction_reads") == b"primary"
@@ -107,49 +107,49 @@ async def test_what_is_in_force_is_shown() -> None:
 
 @pytest.mark.parametrize("level", ["STRONG", "MONOTONIC_READS", "READ_ALL_WRITES"])
 async def test_each_read_is_owed_what_its_level_says(level: str) -> None:
-    async with table() as on:
-        direct = await on.direct()
-        client = await begun(on, f"SET tidegate_consistency = '{level}'")
-        apply(on, True)
+    async with table() as proxy:
+        direct = await proxy.direct()
+        client = await begun(proxy, f"SET tidegate_consistency = '{level}'")
+        apply(proxy, True)
         for number in range(1, 4):
             await does(direct, "INSERT INTO t VALUES (1)")
             if level != "STRONG":
-                await on.caught_up()
+                await proxy.caught_up()
             assert await count(client) == number
-        assert on.statements("replica", "read") >= 1
+        assert proxy.statements("replica", "read") >= 1
 
 
 async def test_behind_its_first_write_all_is_on_the_primary() -> None:
-    async with table() as on:
-        client = await begun(on)
+    async with table() as proxy:
+        client = await begun(proxy)
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
         assert await count(client) == 1
         assert (await client.query("INSERT INTO missing VALUES (1)")).error.code == 1146
         assert await count(client) == 1
-        assert on.statements("replica", "read") == 1
-        assert on.statements("primary", "transaction") == 2 + 1  # and the BEGIN
+        assert proxy.statements("replica", "read") == 1
+        assert proxy.statements("primary", "transaction") == 2 + 1  # and the BEGIN
 
 
 async def test_views_are_asked_for_inside() -> None:
-    async with table() as on:
-        client = await begun(on)
-        on.proxy.catalogues.forget()
+    async with table() as proxy:
+        client = await begun(proxy)
+        proxy.shared.catalogues.forget()
         await count(client)  # may be anything, so what follows stays
         await count(client)
-        assert on.statements("replica", "read") == 0
+        assert proxy.statements("replica", "read") == 0
         await does(client, "COMMIT")
         await does(client, "BEGIN")
         await count(client)
-        assert on.statements("replica", "read") == 1
+        assert proxy.statements("replica", "read") == 1
 
 
 async def test_nothing_of_it_is_left_to_the_next_client() -> None:
-    async with table() as on:
-        client = await begun(on)
+    async with table() as proxy:
+        client = await begun(proxy)
         await count(client)
         client.abort()
-        await eventually(lambda: not on.proxy.sessions)
-        other = await on.session()
+        await eventually(lambda: not proxy.shared.sessions)
+        other = await proxy.session()
         found = await other.query("SELECT COUNT(*) FROM t")
         assert status(found.packets) & 0x2003 == 0x0002

@@ -10,10 +10,10 @@ from tests.faults.stage import stage
 async def test_an_idle_client_that_does_not_close_its_side_holds_up_no_stop(
     tls: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with stage() as on:
-        client = await on.session(tls=tls)
+    async with stage() as proxy:
+        client = await proxy.session(tls=tls)
         client.writer.transport.pause_reading()
-        await drain(on.proxy)
+        await drain(proxy.shared)
         assert not [record for record in caplog.records if "cut off" in record.message]
-        assert not on.proxy.sessions
+        assert not proxy.shared.sessions
         client.abort()

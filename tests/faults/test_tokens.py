@@ -35,16 +35,16 @@ async def token_of(client: Client) -> str:
     return token.decode()
 
 
-def required(on: Stage) -> list[GtidSet]:
+def required(proxy: Stage) -> list[GtidSet]:
     """What each session, and each wide scope, has to see."""
-    sessions = [session.state.own_scope for session in on.proxy.sessions]
-    return [scope.everything for scope in (*sessions, *on.proxy.scopes.states())]
+    sessions = [session.state.own_scope for session in proxy.shared.sessions]
+    return [scope.everything for scope in (*sessions, *proxy.shared.scopes.states())]
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_token_carries_a_write_to_another_session(level: str) -> None:
-    async with table(**KEYS) as on:
-        writer, reader = await on.session(), await on.session(user="other", password="word")
+    async with table(**KEYS) as proxy:
+        writer, reader = await proxy.session(), await proxy.session(user="other", password="word")
         assert await count(reader) == 0
         await does(writer, f"SET tidegate_consistency = '{level}'")
         await does(writer, "INSERT INTO t VALUES (1)")
@@ -58,8 +58,8 @@ async def test_a_token_carries_a_write_to_another_session(level: str) -> None:
 
 
 async def test_no_token_stands_for_what_was_not_logged() -> None:
-    async with table(**KEYS) as on:
-        client, other = await on.session(), await on.session()
+    async with table(**KEYS) as proxy:
+        client, other = await proxy.session(), await proxy.session()
         await does(client, "SET sql_log_bin = 0")
         await does(client, "INSERT INTO t VALUES (1)")
         await does(client, "SET sql_log_bin = 1")
@@ -67,7 +67,7 @@ async def test_no_token_stands_for_what_was_not_logged() -> None:
         assert await count(other) == 0
         await refused(client, "SELECT @@tidegate_token", "without a GTID")
         await token_of(other)
-        assert on.count("tidegate_unlogged_writes_total") == 1
+        assert proxy.count("tidegate_unlogged_writes_total") == 1
 
 
 def token_of_same(token: str, other: str) -> bool:
@@ -77,17 +77,17 @@ def token_of_same(token: str, other: str) -> bool:
 
 @pytest.mark.parametrize("scope", ["user", "application", "proxy"])
 async def test_a_token_counts_in_the_scope_that_it_was_given_to(scope: str) -> None:
-    async with table(**KEYS) as on:
-        writer = await on.session(user="other", password="word")
-        first, second = await on.session(), await on.session()
+    async with table(**KEYS) as proxy:
+        writer = await proxy.session(user="other", password="word")
+        first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
             await does(client, f"SET tidegate_application = 'shop', tidegate_scope = '{scope}'")
             assert await count(client) == 0
-        direct = await on.direct()
+        direct = await proxy.direct()
         await does(direct, "INSERT INTO t VALUES (1)")
         await does(writer, "SET tidegate_consistency = 'STRONG'")
         assert await count(writer) == 1
-        foreign = sign(on.cluster.primary.gtids.executed, FOREVER, TokenKeys((OLD,)))
+        foreign = sign(proxy.cluster.primary.gtids.executed, FOREVER, TokenKeys((OLD,)))
         assert await count(second) == 0, "nobody knows of the write"
         await does(first, f"SET tidegate_token = '{foreign}'")
         assert await count(second) == 1
@@ -95,21 +95,21 @@ async def test_a_token_counts_in_the_scope_that_it_was_given_to(scope: str) -> N
 
 
 async def test_a_token_and_the_scope_for_it_in_one_statement() -> None:
-    async with table(**KEYS) as on:
-        direct = await on.direct()
-        first, second = await on.session(), await on.session()
+    async with table(**KEYS) as proxy:
+        direct = await proxy.direct()
+        first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
             assert await count(client, "/* tidegate scope=user */") == 0
         await does(direct, "INSERT INTO t VALUES (1)")
-        token = sign(on.cluster.primary.gtids.executed, FOREVER, TokenKeys((KEY,)))
+        token = sign(proxy.cluster.primary.gtids.executed, FOREVER, TokenKeys((KEY,)))
         await does(first, f"SET tidegate_token = '{token}', tidegate_scope = 'user'")
         assert await count(second) == 0
         assert await count(second, "/* tidegate scope=user */") == 1
 
 
 async def test_a_token_inside_a_transaction() -> None:
-    async with table(**KEYS) as on:
-        writer, reader = await on.session(), await on.session()
+    async with table(**KEYS) as proxy:
+        writer, reader = await proxy.session(), await proxy.session()
         await does(writer, "BEGIN")
         await does(writer, "INSERT INTO t VALUES (1)")
         answer = await writer.query("SELECT @@tidegate_token")
@@ -123,8 +123,8 @@ async def test_a_token_inside_a_transaction() -> None:
 
 
 async def test_bad_tokens_change_nothing() -> None:
-    async with table(**KEYS) as on:
-        client = await on.session()
+    async with table(**KEYS) as proxy:
+        client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (1)")
         good = await token_of(client)
         gtids = GtidSet.parse(f"{FOREIGN}:1-5")
@@ -145,8 +145,8 @@ async def test_bad_tokens_change_nothing() -> None:
             sign(gtids, 1, keys),
             sign(gtids, int(time.time()), keys),
         ]
-        before = required(on)
-        (session,) = on.proxy.sessions
+        before = required(proxy)
+        (session,) = proxy.shared.sessions
         rules = session.state.rules
         for token in bad:
             for sql in (
@@ -157,9 +157,9 @@ async def test_bad_tokens_change_nothing() -> None:
                 error = (await client.query(sql)).error
                 assert error.code == 1231
                 assert len(token) < 8 or token[:20] not in error.message
-        assert required(on) == before
+        assert required(proxy) == before
         assert session.state.rules == rules
-        assert not len(on.proxy.scopes)
+        assert not len(proxy.shared.scopes)
         for value in ("NULL", "5", "DEFAULT", "CONCAT('a')"):
             assert (await client.query(f"SET tidegate_token = {value}")).error.code == 1231
         # Nobody looks into what is so long: it is a server that refuses it.
@@ -168,8 +168,8 @@ async def test_bad_tokens_change_nothing() -> None:
 
 
 async def test_there_are_no_tokens_without_a_key() -> None:
-    async with table() as on:
-        client = await on.session()
+    async with table() as proxy:
+        client = await proxy.session()
         token = sign(GtidSet.parse(f"{FOREIGN}:1"), FOREVER, TokenKeys((KEY,)))
         await refused(client, "SELECT @@tidegate_token", "token-key-file")
         await refused(client, f"SET tidegate_token = '{token}'", "token-key-file")
@@ -180,9 +180,9 @@ async def test_there_are_no_tokens_without_a_key() -> None:
 
 
 async def test_a_set_that_is_too_long_for_a_token() -> None:
-    async with table(**KEYS) as on:
-        client = await on.session()
-        (session,) = on.proxy.sessions
+    async with table(**KEYS) as proxy:
+        client = await proxy.session()
+        (session,) = proxy.shared.sessions
         numbers = ":".join(str(number) for number in range(1, 6000, 2))
         session.state.own_scope.own = GtidSet.parse(f"{FOREIGN}:{numbers}")
         await refused(client, "SELECT @@tidegate_token", "too large")
@@ -194,9 +194,9 @@ async def test_a_set_that_is_too_long_for_a_token() -> None:
 async def test_a_token_with_transactions_that_the_primary_does_not_have(
     level: str, policy: LostPolicy
 ) -> None:
-    async with table(**KEYS, on_lost_writes=policy) as on:
-        apply(on, True)
-        client = await on.session()
+    async with table(**KEYS, on_lost_writes=policy) as proxy:
+        apply(proxy, True)
+        client = await proxy.session()
         await does(client, f"SET tidegate_consistency = '{level}'")
         assert await count(client) == 0
         lost = sign(GtidSet.parse(f"{FOREIGN}:1-5:7"), FOREVER, TokenKeys((KEY,)))
@@ -208,9 +208,9 @@ async def test_a_token_with_transactions_that_the_primary_does_not_have(
             assert "once" in error.message
         for _ in range(3):
             assert await count(client) == 0
-        assert on.statements("replica", "read", "ok") >= 3
-        assert on.statements("wait_timeout") == 0
-        assert on.count("tidegate_lost_transactions_total") == 6
+        assert proxy.statements("replica", "read", "ok") >= 3
+        assert proxy.statements("wait_timeout") == 0
+        assert proxy.count("tidegate_lost_transactions_total") == 6
         ((_, _, known, _, _, named, _),) = (await client.query("SHOW TIDEGATE SCOPES")).rows
         assert (known, named) == (b"yes", f"{FOREIGN}:1-5:7".encode())
         # Again: lost again, and told again.
@@ -221,8 +221,8 @@ async def test_a_token_with_transactions_that_the_primary_does_not_have(
 
 
 async def test_what_is_lost_is_told_to_one_reader_of_a_scope() -> None:
-    async with table(**KEYS, scope=Scope.USER) as on:
-        first, second = await on.session(), await on.session()
+    async with table(**KEYS, scope=Scope.USER) as proxy:
+        first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
             assert await count(client) == 0
         lost = sign(GtidSet.parse(f"{FOREIGN}:1"), FOREVER, TokenKeys((KEY,)))
@@ -230,13 +230,13 @@ async def test_what_is_lost_is_told_to_one_reader_of_a_scope() -> None:
         assert (await second.query(COUNT)).error.code == 1105
         assert await count(first) == 0
         assert await count(second) == 0
-        third = await on.session()
+        third = await proxy.session()
         assert await count(third) == 0
 
 
 async def test_what_is_lost_does_not_hold_a_write_or_a_transaction_up() -> None:
-    async with table(**KEYS) as on:
-        client = await on.session()
+    async with table(**KEYS) as proxy:
+        client = await proxy.session()
         lost = sign(GtidSet.parse(f"{FOREIGN}:1"), FOREVER, TokenKeys((KEY,)))
         await does(client, f"SET tidegate_token = '{lost}'")
         await does(client, "INSERT INTO t VALUES (1)")

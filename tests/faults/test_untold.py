@@ -14,53 +14,53 @@ REFUSED = b"\x09\x00\x00\x01\xff\x25\x05#70100"
 
 
 async def test_a_result_ends_when_it_is_known_what_it_wrote() -> None:
-    async with table(scope=Scope.USER) as on:
-        client, other = await on.session(capabilities=BASE), await on.session()
-        primary = on.cluster.primary
+    async with table(scope=Scope.USER) as proxy:
+        client, other = await proxy.session(capabilities=BASE), await proxy.session()
+        primary = proxy.cluster.primary
         await count(other)
-        before = on.count("tidegate_required_unknown_total", "result")
+        before = proxy.count("tidegate_required_unknown_total", "result")
         gate = primary.faults.hold_reply(matching=PING)
         client.send(query(WRITES))
         await eventually(lambda: gate.held)
         # The writer was told of no end, and nobody knows of the write.
-        assert on.count("tidegate_required_unknown_total", "result") == before
-        (writer,) = [s for s in on.proxy.sessions if s._current.stage != "done"]
+        assert proxy.count("tidegate_required_unknown_total", "result") == before
+        (writer,) = [s for s in proxy.shared.sessions if s._current.stage != "done"]
         assert writer._current.answer.ending
         gate.open()
         await client.answer()
-        assert on.count("tidegate_required_unknown_total", "result") == before + 1
-        probed = probes(on)
+        assert proxy.count("tidegate_required_unknown_total", "result") == before + 1
+        probed = probes(proxy)
         await count(other)
-        assert probes(on) == probed + 1
+        assert probes(proxy) == probed + 1
 
 
 async def test_what_the_primary_does_not_say_may_be_anything() -> None:
-    async with table() as on:
-        client = await on.session(capabilities=BASE)
-        on.cluster.primary.faults.raw_reply(REFUSED, matching=PING)
+    async with table() as proxy:
+        client = await proxy.session(capabilities=BASE)
+        proxy.cluster.primary.faults.raw_reply(REFUSED, matching=PING)
         assert (await client.query(WRITES)).rows
-        assert on.count("tidegate_required_unknown_total", "result") == 1
+        assert proxy.count("tidegate_required_unknown_total", "result") == 1
         assert await count(client) == 0
 
 
 @pytest.mark.parametrize("sent", [0, 3])
 @pytest.mark.parametrize("sql", [WRITES, "CALL nothing()", f"{COUNT} FOR UPDATE"])
 async def test_a_primary_that_is_lost_before_it_says_it(sql: str, sent: int) -> None:
-    async with table() as on:
-        client = await on.session(capabilities=BASE)
-        on.cluster.primary.faults.drop_connection_after(sent, matching=PING)
+    async with table() as proxy:
+        client = await proxy.session(capabilities=BASE)
+        proxy.cluster.primary.faults.drop_connection_after(sent, matching=PING)
         client.send(query(sql))
         rest = await client.rest()
         # Neither an end that nobody knows to be one, nor what stands behind it.
         assert not rest.endswith(b"\xfe\x00\x00\x02\x00")
         if sql.startswith("CALL"):
             assert ErrPacket.parse(rest[4:]).code == 2013
-        await eventually(lambda: not on.proxy.sessions or len(on.proxy.sessions) == 1)
+        await eventually(lambda: not proxy.shared.sessions or len(proxy.shared.sessions) == 1)
 
 
 async def test_commands_that_wait_are_answered_in_order() -> None:
-    async with table() as on:
-        client = await on.session(capabilities=BASE)
+    async with table() as proxy:
+        client = await proxy.session(capabilities=BASE)
         texts = [WRITES, COUNT, "SELECT 'a'", "INSERT INTO t VALUES (1)", COUNT]
         for text in texts:
             client.send(query(text))
@@ -71,32 +71,32 @@ async def test_commands_that_wait_are_answered_in_order() -> None:
 
 
 async def test_a_client_that_leaves_meanwhile() -> None:
-    async with table() as on:
-        client = await on.session(capabilities=BASE)
-        gate = on.cluster.primary.faults.hold_reply(matching=PING)
+    async with table() as proxy:
+        client = await proxy.session(capabilities=BASE)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=PING)
         client.send(query(WRITES))
         await eventually(lambda: gate.held)
         client.abort()
-        await eventually(lambda: len(on.proxy.sessions) <= 1)
+        await eventually(lambda: len(proxy.shared.sessions) <= 1)
         gate.open()
 
 
 async def test_what_is_told_late_is_shown_late() -> None:
     """Who reads behind an answer's end has the primary asked what there was then."""
-    async with table(scope=Scope.PROXY, consistency=Level.MONOTONIC_READS) as on:
-        client, other = await on.session(capabilities=BASE), await on.session()
+    async with table(scope=Scope.PROXY, consistency=Level.MONOTONIC_READS) as proxy:
+        client, other = await proxy.session(capabilities=BASE), await proxy.session()
         await count(other)
         await does(client, "SELECT GET_LOCK('a', 1)")  # it reads on the primary
-        gate = on.cluster.primary.faults.hold_reply(matching=PING)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=PING)
         client.send(query(COUNT))
         await eventually(lambda: gate.held)
         # It has been asked what anybody saw by now, but the client has not seen the end.
-        probed = probes(on)
+        probed = probes(proxy)
         assert await count(other) == 0
-        assert probes(on) == probed + 1
+        assert probes(proxy) == probed + 1
         gate.open()
         assert (await client.answer()).value == b"0"
         assert await count(other) == 0
-        assert probes(on) == probed + 2
+        assert probes(proxy) == probed + 2
         await count(other)
-        assert probes(on) == probed + 2
+        assert probes(proxy) == probed + 2

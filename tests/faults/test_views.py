@@ -20,8 +20,8 @@ def answer(views: list[tuple[str, str]]) -> bytes:
     return peers.rows([b"%d" % len(views), definitions, None], columns=3)
 
 
-def questions(on: Stage) -> float:
-    return on.count("tidegate_view_questions_total")
+def questions(proxy: Stage) -> float:
+    return proxy.count("tidegate_view_questions_total")
 
 
 def reading() -> bool:
@@ -30,72 +30,72 @@ def reading() -> bool:
 
 async def test_a_question_that_is_refused_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogues, "_RETRY_S", 0.0)
-    async with table() as on:
-        on.proxy.catalogues.forget()
-        primary = on.cluster.primary
+    async with table() as proxy:
+        proxy.shared.catalogues.forget()
+        primary = proxy.cluster.primary
         primary.faults.raw_reply(REFUSED, matching=QUESTION)
-        client = await on.session()  # asks at its login
+        client = await proxy.session()  # asks at its login
         primary.faults.raw_reply(REFUSED, matching=QUESTION)
-        before = on.statements("replica")
-        asked = questions(on)
+        before = proxy.statements("replica")
+        asked = questions(proxy)
         await count(client)  # asks in front of this
         await count(client)  # and of this
         await count(client)  # behind what may have been anything
-        assert questions(on) == asked + 2
-        assert on.statements("replica") == before
+        assert questions(proxy) == asked + 2
+        assert proxy.statements("replica") == before
         await count(client)
-        assert on.statements("replica") == before + 1
+        assert proxy.statements("replica") == before + 1
 
 
 async def test_nobody_waits_for_the_question_of_another() -> None:
-    async with table() as on:
-        client, other = await on.session(), await on.session()
-        on.proxy.catalogues.forget()
-        asked = questions(on)
-        gate = on.cluster.primary.faults.hold_reply(matching=QUESTION)
+    async with table() as proxy:
+        client, other = await proxy.session(), await proxy.session()
+        proxy.shared.catalogues.forget()
+        asked = questions(proxy)
+        gate = proxy.cluster.primary.faults.hold_reply(matching=QUESTION)
         client.send(b"\x03" + COUNT.encode())
         await eventually(lambda: gate.held)
-        before = on.statements("primary")
+        before = proxy.statements("primary")
         await count(other)
-        assert on.statements("primary") == before + 1
+        assert proxy.statements("primary") == before + 1
         # What was asked before a view changed says nothing of what there is now.
-        on.proxy.catalogues.forget()
+        proxy.shared.catalogues.forget()
         gate.open()
         await client.answer()
-        assert questions(on) == asked + 1
+        assert questions(proxy) == asked + 1
         for _ in range(2):  # behind what may have been anything, and with the question
             await count(other)
-        assert questions(on) == asked + 2
-        before = on.statements("replica")
+        assert questions(proxy) == asked + 2
+        before = proxy.statements("replica")
         await count(other)
-        assert on.statements("replica") == before + 1
+        assert proxy.statements("replica") == before + 1
 
 
 async def test_a_primary_that_is_lost_within_its_answer() -> None:
-    async with table() as on:
-        client, other = await on.session(), await on.session()
-        on.proxy.catalogues.forget()
-        on.cluster.primary.faults.drop_connection_after(3, matching=QUESTION)
+    async with table() as proxy:
+        client, other = await proxy.session(), await proxy.session()
+        proxy.shared.catalogues.forget()
+        proxy.cluster.primary.faults.drop_connection_after(3, matching=QUESTION)
         error = (await client.query(COUNT)).error
         assert error is not None
         assert error.code == 2013
-        before = on.statements("replica")
+        before = proxy.statements("replica")
         await count(other)
         await count(other)
-        assert on.statements("replica") == before + 1
+        assert proxy.statements("replica") == before + 1
 
 
 async def test_a_primary_that_is_lost_while_it_is_asked_at_a_login() -> None:
-    async with table() as on:
-        on.proxy.catalogues.forget()
-        on.cluster.primary.faults.drop_connection_after(3, matching=QUESTION)
+    async with table() as proxy:
+        proxy.shared.catalogues.forget()
+        proxy.cluster.primary.faults.drop_connection_after(3, matching=QUESTION)
         with pytest.raises(AssertionError, match="Lost connection"):
-            await on.session()
-        other = await on.session()
+            await proxy.session()
+        other = await proxy.session()
         await count(other)
-        before = on.statements("replica")
+        before = proxy.statements("replica")
         await count(other)
-        assert on.statements("replica") == before + 1
+        assert proxy.statements("replica") == before + 1
 
 
 async def test_an_answer_that_is_read_for_long_is_not_taken_for_a_later_one(
@@ -103,24 +103,24 @@ async def test_an_answer_that_is_read_for_long_is_not_taken_for_a_later_one(
 ) -> None:
     monkeypatch.setattr(catalogues, "_TURN_S", 0.0)
     plain = [(f"v{number}", "select 1 AS `c`") for number in range(5000)]
-    async with table() as on:
-        client, other = await on.session(), await on.session()
-        known = on.proxy.catalogues
+    async with table() as proxy:
+        client, other = await proxy.session(), await proxy.session()
+        known = proxy.shared.catalogues
         known.forget()
-        faults = on.cluster.primary.faults
+        faults = proxy.cluster.primary.faults
         faults.raw_reply(answer(plain), matching=QUESTION)
         faults.raw_reply(answer([("t", "select connection_id() AS `c`")]), QUESTION, None)
         await count(client)
         client.abort()
-        await eventually(lambda: len(on.proxy.sessions) == 1)
+        await eventually(lambda: len(proxy.shared.sessions) == 1)
         account = known.of("app", "")
         assert reading()
         known.forget()
         await count(other)
         await eventually(lambda: len(account.catalogue.names) == 1)
         await eventually(lambda: not reading())  # the first one is read, too
-        before = on.statements("replica")
+        before = proxy.statements("replica")
         for _ in range(4):
             await count(other)
-        assert on.statements("replica") == before
+        assert proxy.statements("replica") == before
         assert account.era is known.era

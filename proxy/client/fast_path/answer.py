@@ -128,8 +128,9 @@ class FastAnswers(Taker):
         if not (known or scope.unseen) or state.scopes.in_use:
             state.showed(server, replica.epoch, command.rules)
         if statement is not None:
+            again = command.packet if command.is_query else b""  # an execution needs its statement
             state.diagnostics.ran(
-                replica.area, statement.leaves, stream.rows, stream.warnings, command.packet
+                replica.area, statement.leaves, stream.rows, stream.warnings, again
             )
 
     def _wrote(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:

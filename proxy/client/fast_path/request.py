@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
+from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
 from proxy.client.answer import Answer
 from proxy.client.connection import FastPath
 from proxy.client.statements.wait import wait_packet
@@ -37,11 +38,20 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection, Taker
     from routing.consistency.decision import Decision
     from routing.servers.topology import Server
+    from routing.session.prepared import PreparedHandle, PreparedStatement
     from routing.sql.statement import Statement
 
 _WAITED: Final = Proof.WAITED
 _QUERY: Final = Code.COM_QUERY
 _COM_QUERY: Final = int(Code.COM_QUERY)
+_EXECUTE: Final = Code.COM_STMT_EXECUTE
+_COM_STMT_EXECUTE: Final = int(Code.COM_STMT_EXECUTE)
+_FLAGS: Final = 9
+"""Where a framed COM_STMT_EXECUTE has its flags."""
+_COUNT: Final = 14
+"""Where it has the number of its parameters and attributes, if it has any."""
+_LONG_COUNT: Final = 251
+"""From here on that number has more than one byte."""
 
 
 class FastRequests(FastPath):
@@ -69,6 +79,7 @@ class FastRequests(FastPath):
         self._servers = session.servers
         self._settings = session.settings
         self._views = session.views
+        self._prepared = session.prepared
         self._missing_trackers = missing_trackers
         self._taker = taker
         self._lease = lease
@@ -81,7 +92,9 @@ class FastRequests(FastPath):
     def serve(self, packet: bytes) -> bool:
         """Send a command to its server, if that is a plain statement."""
         state = self._state
-        if packet[4] != _COM_QUERY or not (state.plain or self._become_plain()):
+        if packet[4] != _COM_QUERY:
+            return packet[4] == _COM_STMT_EXECUTE and self._execute(packet)
+        if not (state.plain or self._become_plain()):
             return False
         begin = 5
         if self._query_attributes:
@@ -92,6 +105,18 @@ class FastRequests(FastPath):
         if statement.plain == PLAIN_READ:
             return self._read(packet, statement)
         return statement.plain == PLAIN_WRITE and self._write(packet, statement)
+
+    def _execute(self, packet: bytes) -> bool:
+        """Execute a prepared statement, if it is a plain read."""
+        prepared = self._prepared.of(packet)
+        if prepared is None or not _is_alone(packet, prepared) or self._prepared.cursors:
+            return False
+        statement = prepared.statement
+        if statement is None or statement.plain != PLAIN_READ:
+            return False
+        if not (self._state.plain or self._become_plain()):
+            return False
+        return self._read(packet, statement, prepared)
 
     def _become_plain(self) -> bool:
         """See whether the session is plain; it stays so while plain statements come."""
@@ -108,8 +133,13 @@ class FastRequests(FastPath):
             self._current.answer = Answer()
         return state.plain
 
-    def _read(self, packet: bytes, statement: Statement) -> bool:
-        """Send a read where the last one went, or with a WAIT where one is due."""
+    def _read(
+        self, packet: bytes, statement: Statement, prepared: PreparedStatement | None = None
+    ) -> bool:
+        """Send a read where the last one went, or with a WAIT where one is due.
+
+        One that was prepared goes only where it is known.
+        """
         if (
             statement.identifiers
             and self._account.plain_in is not self._catalogues.era
@@ -120,27 +150,23 @@ class FastRequests(FastPath):
         decision = self._cached_decision.of(now)
         if decision is None:
             return False
-        replica, server = self._replica, decision.server
-        if (
-            replica is None
-            or replica.server is not server
-            or replica.epoch != server.epoch
-            or not replica.is_free
-        ):
-            replica = self._connection_to(server)
-            if replica is None or not replica.is_free:
+        server = decision.server
+        replica = self._connection_to(server)
+        if replica is None:
+            return False
+        handle: PreparedHandle | None = None
+        if prepared is not None:
+            handle = replica.mirror.statements.get(prepared.number)
+            if handle is None:
                 return False
         required = self._cached_decision.scope.own
-        if replica.stream.tells_status:
-            return False  # it is told again that it need not
+        if self._audits.on and self._is_audited():
+            return False
         waits = decision.proof is _WAITED
-        audits = self._audits
-        if audits.on and self._cached_decision.relies:
-            credit = audits.credit + audits.share
-            if credit >= 1:
-                return False  # it is audited
-            audits.credit = credit
-        outcome = self._begin(packet, statement, decision, arrived_us)
+        outcome = self._begin(packet, statement, decision, arrived_us, prepared)
+        if prepared is not None and handle is not None:
+            prepared.asks_cursor = False
+            packet = prepared.command(packet, handle, self._query_attributes)
         outcome.required = required
         outcome.sent_at = now
         self._servers.activate(replica)
@@ -154,13 +180,32 @@ class FastRequests(FastPath):
             replica.ask(self._taker, packet)
         return True
 
+    def _is_audited(self) -> bool:
+        """Whether it is a read's turn to be audited, which takes a question of its own."""
+        if not self._cached_decision.relies:
+            return False
+        credit = self._audits.credit + self._audits.share
+        if credit >= 1:
+            return True
+        self._audits.credit = credit
+        return False
+
     def _connection_to(self, server: Server) -> ServerConnection | None:
-        """The connection to a replica, if there is nothing to tell it first."""
-        replica = self._servers.replica(server)
-        if replica is not None and not replica.mirror.has(self._state):
-            replica = None
-        self._replica = replica
-        return replica
+        """The free connection to a replica, if there is nothing to tell it first."""
+        replica = self._replica
+        if (
+            replica is None
+            or replica.server is not server
+            or replica.epoch != server.epoch
+            or not replica.is_free
+        ):
+            replica = self._servers.replica(server)
+            if replica is not None and not replica.mirror.has(self._state):
+                replica = None
+            self._replica = replica
+            if replica is None or not replica.is_free:
+                return None
+        return None if replica.stream.tells_status else replica  # it is told again that it need not
 
     def _write(self, packet: bytes, statement: Statement) -> bool:
         """Send a write to the primary."""
@@ -178,19 +223,35 @@ class FastRequests(FastPath):
         return True
 
     def _begin(
-        self, packet: bytes, statement: Statement, decision: Decision, arrived_us: int
+        self,
+        packet: bytes,
+        statement: Statement,
+        decision: Decision,
+        arrived_us: int,
+        prepared: PreparedStatement | None = None,
     ) -> CommandOutcome:
         """Let the session serve this command now."""
         current = self._current
         command = Command(
-            _QUERY,
+            _QUERY if prepared is None else _EXECUTE,
             self._state.rules,
             packet,
             statement,
             statement.may_write,
-            arrived_us=arrived_us,
+            prepared,
+            arrived_us,
         )
         current.command = command
         current.outcome = outcome = CommandOutcome(command, decision)
         current.on_forward()
         return outcome
+
+
+def _is_alone(packet: bytes, prepared: PreparedStatement) -> bool:
+    """Whether an execution has all values in its packet, no attributes, and asks for no cursor."""
+    if len(packet) < _COUNT or prepared.long_data or prepared.spoilt:
+        return False
+    flags = packet[_FLAGS]
+    if flags == PARAMETER_COUNT_AVAILABLE:
+        return len(packet) > _COUNT and packet[_COUNT] == prepared.parameters < _LONG_COUNT
+    return flags == 0
