@@ -402,13 +402,15 @@ class Servers:
                 connection.view.show(state.trackers.shown, state.trackers.shown_variables)
 
     def end_transactions(self) -> None:
-        """The client's READ ONLY transaction has ended."""
+        """End what is open on replicas of the transaction: it has ended, or goes on at the
+        primary.
+        """
         self._state.transaction.ended_on_replicas()
         for connection in self._replicas.values():
             self.end_transaction(connection)
 
     def end_transaction(self, replica: ServerConnection) -> None:
-        """Let a replica's READ ONLY transaction end; what it still answers comes first."""
+        """End the transaction on a replica, if one is open; what it still answers comes first."""
         batch = transaction_statements.end_transaction(replica.mirror, replica.query_attributes)
         if batch and not replica.lost:
             replica.send(batch)

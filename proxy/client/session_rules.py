@@ -72,7 +72,7 @@ class SessionRules:
 
 
 def without(adjustment: Adjustment, name: str) -> Adjustment:
-    """The adjustment without one of the settings (`routing.consistency.rules.SETTINGS`)."""
+    """The adjustment without one of the settings (`routing.consistency.adjustment.SETTINGS`)."""
     return Adjustment(
         level=None if name == "consistency" else adjustment.level,
         staleness=None if name == "consistency" else adjustment.staleness,

@@ -37,7 +37,7 @@ from proxy.server.connection_stage import (
     SANDBOX,
     next_stage,
 )
-from proxy.server.exchange import FORWARD, PREPARE, WAIT, Purpose
+from proxy.server.exchange import FORWARD, SETUP, WAIT, Purpose
 from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
 from routing.session.diagnostics_area import ConnectionArea
@@ -155,7 +155,8 @@ class ServerConnection:
         kept: it was opened for an earlier login (`proxy.server.pool`).
         renewed: the proxy has begun its session by COM_RESET_CONNECTION or COM_CHANGE_USER, where
             its client began a new connection (`Identity.renewable`).
-        keepable: after a COM_CHANGE_USER it is like a new connection.
+        keepable: another session may get it after this one; False once something was done that no
+            reset undoes, or its id must not go to anybody else.
         slot: the session's right to it, if a session has it; ends with the connection.
         verified_login: the login that the server let in; None if it may not be lent to another.
         settings: the SET statement that made it fit for its purpose.
@@ -213,7 +214,7 @@ class ServerConnection:
         self._taker: Taker | None = None  # of the client's answer that is awaited
         self._queue: deque[Exchange] = deque()
         self._preface: tuple[bytes, ...] = ()  # goes in front of whatever is sent first
-        self._preface_answer = PREPARE
+        self._preface_answer = SETUP
         self._ahead = b""  # the same, once the answers are registered
         self._stage: Stage = LOGGED_IN
         self._opening: Opening | None = None if channel is None else Opening(channel)
@@ -342,9 +343,9 @@ class ServerConnection:
         current = self._current
         if current is None:
             return False
-        if current.purpose is not Purpose.PREPARE:
+        if current.purpose is not Purpose.SETUP:
             return True
-        return any(exchange.purpose is not Purpose.PREPARE for exchange in self._queue)
+        return any(exchange.purpose is not Purpose.SETUP for exchange in self._queue)
 
     @property
     def owes_answer(self) -> bool:

@@ -14,25 +14,25 @@ class Purpose(Enum):
 
     FORWARD = "forward"
     """The client's own; the owner is given its answer as it comes."""
-    PREPARE = "prepare"
-    """Prepares the connection for the statement after it; must succeed."""
+    SETUP = "setup"
+    """Tells the connection something of the session, or ends a transaction there; must succeed."""
     WAIT = "wait"
     """WAIT_FOR_EXECUTED_GTID_SET; its row says whether the next statement's answer may count."""
     PROBE = "probe"
     """`@@GLOBAL.gtid_executed`, sent before a statement."""
-    SHARED_PROBE = "gather"
+    SHARED_PROBE = "shared probe"
     """The same for all reads that wait for it, whatever the session (`proxy.shared.probe`)."""
     CONFIRM = "confirm"
     """Whether the server still has what it has proved, before a read that relies on it."""
     AUDIT = "audit"
     """The server's own GTID_SUBSET on what the read after it must see."""
-    REPLAY_DIAGNOSTICS = "imitate"
-    """Makes a server look as if it had run what another has run; its answer is ignored."""
+    REPLAY_DIAGNOSTICS = "replay diagnostics"
+    """Makes a server look as if it had run what another has run; it does not matter if it fails."""
     FOUND_ROWS = "found rows"
     """Asks for FOUND_ROWS(), which a statement of the proxy's own behind it would change."""
-    WAIT_FOR_OWNED = "settle"
+    WAIT_FOR_OWNED = "wait for owned"
     """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
-    STATEMENT = "statement"
+    PREPARE_STATEMENT = "prepare statement"
     """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
     VIEWS = "views"
     """Which views there are (`proxy.server.view_question`); sent before a statement."""
@@ -46,15 +46,15 @@ class Purpose(Enum):
     SAVE_STATE = "save state"
     """Asks for what a session that gives its connection back carries
     (`proxy.client.sharing.connection_lease`)."""
-    SNAPSHOT_BEFORE = "before"
+    SNAPSHOT_BEFORE = "snapshot before"
     """What a server has executed, before a snapshot is taken there."""
     SNAPSHOT = "snapshot"
     """A START TRANSACTION WITH CONSISTENT SNAPSHOT on the primary."""
-    SNAPSHOT_AFTER = "behind"
+    SNAPSHOT_AFTER = "snapshot after"
     """What a server has executed and is committing, after a snapshot was taken."""
     ROLLBACK = "rollback"
     """The proxy's own, of a transaction whose snapshots differ."""
-    TRACKER_PING = "late"
+    TRACKER_PING = "tracker ping"
     """A COM_PING, whose OK brings what trackers could not tell before
     (`proxy.client.effects.missing_trackers`)."""
 
@@ -93,8 +93,8 @@ FORWARD_ROW: Final = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
 """Where the answer's one row tells what the statement did."""
 FORWARD_CURSOR: Final = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
 """An execution whose rows are to be fetched by later commands."""
-PREPARE: Final = Exchange(Purpose.PREPARE, SIMPLE)
-END: Final = Exchange(Purpose.PREPARE, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
+SETUP: Final = Exchange(Purpose.SETUP, SIMPLE)
+END: Final = Exchange(Purpose.SETUP, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
 """Ends a transaction: a COMMIT, or SET autocommit=1. FOUND_ROWS() stays."""
 WAIT: Final = Exchange(Purpose.WAIT, RESULTS)
 PROBE: Final = Exchange(Purpose.PROBE, RESULTS)
@@ -102,17 +102,17 @@ SHARED_PROBE: Final = Exchange(Purpose.SHARED_PROBE, RESULTS)
 CONFIRM: Final = Exchange(Purpose.CONFIRM, RESULTS)
 AUDIT: Final = Exchange(Purpose.AUDIT, RESULTS)
 REPLAY_DIAGNOSTICS: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, RESULTS)
-IMITATE_ROW_COUNT: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, RESULTS, disturbs=ROW_COUNT)
+REPLAY_ROW_COUNT: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, RESULTS, disturbs=ROW_COUNT)
 """A COM_PING, for example."""
-IMITATE_PREPARE: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, PREPARED, disturbs=CONDITIONS)
+REPLAY_PREPARE: Final = Exchange(Purpose.REPLAY_DIAGNOSTICS, PREPARED, disturbs=CONDITIONS)
 """A COM_STMT_PREPARE, of which only the warnings or the error are wanted."""
-IMITATE_SETTING: Final = Exchange(
+REPLAY_SETTING: Final = Exchange(
     Purpose.REPLAY_DIAGNOSTICS, RESULTS, disturbs=CONDITIONS | ROW_COUNT
 )
 FOUND_ROWS: Final = Exchange(Purpose.FOUND_ROWS, RESULTS)
 WAIT_FOR_OWNED: Final = Exchange(Purpose.WAIT_FOR_OWNED, RESULTS)
 VIEWS: Final = Exchange(Purpose.VIEWS, RESULTS)
-STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED, disturbs=CONDITIONS)
+PREPARE_STATEMENT: Final = Exchange(Purpose.PREPARE_STATEMENT, PREPARED, disturbs=CONDITIONS)
 RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
 DEFAULTS: Final = Exchange(Purpose.DEFAULTS, RESULTS)
 ROLES: Final = Exchange(Purpose.ROLES, RESULTS)

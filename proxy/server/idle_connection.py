@@ -17,7 +17,7 @@ from protocol.command import com_query
 from protocol.packet import frame
 from proxy.channel import ChannelClosedError
 from proxy.server.connection import ServerConnection
-from proxy.server.exchange import DEFAULTS, PREPARE, Purpose
+from proxy.server.exchange import DEFAULTS, SETUP, Purpose
 from proxy.server.verified_login import FORGET_TRACES, RESET, ROLLBACK
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class IdleConnection:
         connection.renewed = True
         verified = connection.verified_login
         for _ in range(3 if verified is None else verified.answers):
-            connection.expect(PREPARE)
+            connection.expect(SETUP)
         if verified is None:
             connection.write(_CLEAN_UP[connection.query_attributes])
         else:

@@ -31,7 +31,7 @@ from proxy.server.connect.greeting import ConnectionAttempt, await_greeting
 from proxy.server.connect.opening import open_session, without_sandbox
 from proxy.server.connection_stage import READY
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.exchange import PREPARE, REPLAY_DIAGNOSTICS
+from proxy.server.exchange import REPLAY_DIAGNOSTICS, SETUP
 from proxy.server.idle_connection import IdleConnection
 from proxy.server.login_cache import OF_ACCOUNT
 from proxy.server.pool import OF_LINK
@@ -151,7 +151,7 @@ class Logins:
             self._metrics.lent(server.name)
             connection.mirror.tracks_all = tracking == "ALL_GTIDS"
             connection.begin_with(
-                REPLAY_DIAGNOSTICS if server.role is Role.PRIMARY else PREPARE,
+                REPLAY_DIAGNOSTICS if server.role is Role.PRIMARY else SETUP,
                 *preface(server.role, verified, login.own_attributes, connection.query_attributes),
             )
             connection.lend(verified.identity, verified.requirement)

@@ -128,7 +128,7 @@ class Pool:
             username: who logged in.
         """
         now = self._now()
-        if not self._may_keep(connection, username, now):
+        if not self.may_keep(connection, username, now):
             connection.close()
             return
         if connection.verified_login is not None and not self.login_cache.trusts(
@@ -153,7 +153,8 @@ class Pool:
         kept.clean_up()
         self._watch()
 
-    def _may_keep(self, connection: ServerConnection, username: str, now: float) -> bool:
+    def may_keep(self, connection: ServerConnection, username: str, now: float) -> bool:
+        """Whether another session may get it: a reset makes it as new, and it is not too old."""
         return (
             self._most > 0
             and connection.keepable

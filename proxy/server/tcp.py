@@ -16,7 +16,8 @@ GIVEN_UP_S: Final = 75
 """After so long without a sign from the server's machine a connection is gone.
 
 Linux also counts how long a server reads nothing of what was sent (a window of size zero). A server
-may rightly do so during a WAIT, for up to a minute (`routing.consistency.rules.MAX_WAIT_BUDGET`).
+may rightly do so during a WAIT, for up to a minute
+(`routing.consistency.adjustment.MAX_WAIT_BUDGET`).
 """
 _IDLE_S: Final = 15
 _AGAIN_S: Final = 5

@@ -29,7 +29,7 @@ class Send(Step):
 
 
 class Ask(Step):
-    """Ask the primary what it has, by a question that is sent from now on; `probed` follows."""
+    """Ask the primary what it has, by a question sent from now on; `probe_answered` follows."""
 
 
 class Join(Step):

@@ -510,7 +510,7 @@ class Topology:
         return found
 
     def remember_diverged(self, diverged_gtids: dict[str, GtidSet]) -> None:
-        """It was found before the start that servers with these `server_uuid`s have strayed."""
+        """It was found before the start that servers with these `server_uuid`s have diverged."""
         for server in self.servers:
             server.diverged_before = diverged_gtids
 

@@ -24,7 +24,7 @@ from proxy.server.connection_stage import (
     Stage,
     next_stage,
 )
-from proxy.server.exchange import PREPARE
+from proxy.server.exchange import SETUP
 from proxy.server.identity import Identity
 from proxy.server.settings import Settings
 from routing.servers.topology import Role, Server
@@ -110,7 +110,7 @@ def test_the_life_of_a_connection() -> None:
         idle.lend(IDENTITY, Requirement.NOTHING)
         assert idle.stage == LENT
         assert idle.identity is IDENTITY
-        idle.begin_with(PREPARE, b"packet")
+        idle.begin_with(SETUP, b"packet")
         asked = idle.pass_on_to(PacketChannel(1 << 20))
         assert (idle.stage, asked.stage) == (CLOSED, READY)
         assert asked.take_preface() == (b"packet",)

@@ -15,7 +15,7 @@ from proxy.server.exchange import (
     FORWARD,
     FORWARD_CURSOR,
     FORWARD_ROW,
-    PREPARE,
+    SETUP,
     WAIT,
     Batch,
     Purpose,
@@ -140,13 +140,13 @@ def test_the_session_comes_before_the_wait_and_its_rights_behind_it() -> None:
     on.state.took_role("reader")
     audit = f"SELECT GTID_SUBSET(_latin1'{U}:1-9',@@GLOBAL.gtid_executed) LIMIT 1"
     assert told(on.before(WAITED, audited=SET)) == [
-        (Purpose.PREPARE, "COM_RESET_CONNECTION "),
-        (Purpose.PREPARE, SETTINGS.decode()),
-        (Purpose.PREPARE, "SET @@SESSION.sql_mode=_latin1'ANSI'"),
+        (Purpose.SETUP, "COM_RESET_CONNECTION "),
+        (Purpose.SETUP, SETTINGS.decode()),
+        (Purpose.SETUP, "SET @@SESSION.sql_mode=_latin1'ANSI'"),
         (Purpose.WAIT, WAITS),
         (Purpose.AUDIT, audit),
-        (Purpose.PREPARE, "COM_INIT_DB app"),
-        (Purpose.PREPARE, "SET ROLE reader"),
+        (Purpose.SETUP, "COM_INIT_DB app"),
+        (Purpose.SETUP, "SET ROLE reader"),
     ]
     assert on.mirror.has(on.state)
     assert on.before() == ()
@@ -157,13 +157,13 @@ def test_a_schema_by_itself_stands_behind_a_statement() -> None:
     on.state.took_role("reader")
     on.state.chose_schema("app")
     on.mirror.role_version, on.mirror.schema_version = on.state.role_version, -1
-    assert told(on.before()) == [(Purpose.PREPARE, "DO 0"), (Purpose.PREPARE, "COM_INIT_DB app")]
+    assert told(on.before()) == [(Purpose.SETUP, "DO 0"), (Purpose.SETUP, "COM_INIT_DB app")]
 
 
 def test_each_transaction_is_begun_once_and_again_behind_a_reset() -> None:
     on = On()
     open_read_only(on.state)
-    begun = [(Purpose.PREPARE, "START TRANSACTION READ ONLY")]
+    begun = [(Purpose.SETUP, "START TRANSACTION READ ONLY")]
     assert told(on.before(WAITED)) == [(Purpose.WAIT, WAITS), *begun]
     assert on.mirror.transaction_reads is on.state.transaction.reads
     assert on.before() == ()
@@ -178,9 +178,9 @@ def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
     on.state.transaction.autocommit_set(False)
     on.state.transaction.implied_read(on.state, SNAPSHOT)
     assert told(on.before()) == [
-        (Purpose.PREPARE, "SET autocommit=0"),
+        (Purpose.SETUP, "SET autocommit=0"),
         (Purpose.SNAPSHOT_BEFORE, PROBE_SQL.decode()),
-        (Purpose.PREPARE, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
+        (Purpose.SETUP, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
         (Purpose.SNAPSHOT_AFTER, PROBE_SQL.decode()),
     ]
 
@@ -191,7 +191,7 @@ def test_reads_per_statement_are_in_a_transaction_until_it_moves() -> None:
     on.state.set_variable("transaction_isolation", "'READ-COMMITTED'")
     on.mirror.variables_version = on.state.variables_version
     on.state.transaction.implied_read(on.state, OWN)
-    assert told(on.before()) == [(Purpose.PREPARE, "SET autocommit=0")]
+    assert told(on.before()) == [(Purpose.SETUP, "SET autocommit=0")]
     on.mirror.transaction_reads = None
     run(on.state, "INSERT INTO t VALUES (1)", IN_TRANS)
     assert on.before() == ()
@@ -201,7 +201,7 @@ def test_a_user_variable_is_given_once() -> None:
     on = On()
     on.state.user_variables.assign("x", "7")
     read = "SELECT a FROM t WHERE b = @x"
-    assert on.before(sql=read) == ((PREPARE, frame(b"\x03SET @`x`=7", 0)),)
+    assert on.before(sql=read) == ((SETUP, frame(b"\x03SET @`x`=7", 0)),)
     assert on.before(sql=read) == ()
 
 
@@ -209,7 +209,7 @@ def test_what_is_asked_of_the_statement_before_needs_no_rights() -> None:
     on = On()
     on.state.chose_schema("app")
     on.state.took_role("reader")
-    assert told(on.before(ASKS, "SHOW WARNINGS")) == [(Purpose.PREPARE, "COM_INIT_DB app")]
+    assert told(on.before(ASKS, "SHOW WARNINGS")) == [(Purpose.SETUP, "COM_INIT_DB app")]
 
 
 def test_a_server_imitates_what_another_ran() -> None:
@@ -235,9 +235,9 @@ def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
     on.state.schema = "other"
     sets = command("SET sql_mode = 'ANSI'")
     assert told(command_batch.prepare_before(on.mirror, sets, on.state, prepared)) == [
-        (Purpose.PREPARE, "COM_INIT_DB app"),
-        (Purpose.STATEMENT, "COM_STMT_PREPARE SELECT a FROM t"),
-        (Purpose.PREPARE, "COM_INIT_DB other"),
+        (Purpose.SETUP, "COM_INIT_DB app"),
+        (Purpose.PREPARE_STATEMENT, "COM_STMT_PREPARE SELECT a FROM t"),
+        (Purpose.SETUP, "COM_INIT_DB other"),
     ]
     assert on.mirror.preparing == [1]
     assert command_batch.prepare_before(on.mirror, command("SET @x = 1"), on.state, prepared) == ()

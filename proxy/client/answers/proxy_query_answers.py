@@ -300,7 +300,7 @@ class ProxyQueryAnswers:
 Handler: TypeAlias = "Callable[[ProxyQueryAnswers, ServerConnection], Step | None]"
 
 HANDLERS: Final[dict[Purpose, Handler]] = {
-    Purpose.PREPARE: ProxyQueryAnswers._prepared,
+    Purpose.SETUP: ProxyQueryAnswers._prepared,
     Purpose.WAIT: ProxyQueryAnswers._waited,
     Purpose.PROBE: ProxyQueryAnswers._probed,
     Purpose.SHARED_PROBE: ProxyQueryAnswers._probed_for_all,
@@ -309,7 +309,7 @@ HANDLERS: Final[dict[Purpose, Handler]] = {
     Purpose.REPLAY_DIAGNOSTICS: ProxyQueryAnswers._replayed,
     Purpose.FOUND_ROWS: ProxyQueryAnswers._found_rows,
     Purpose.WAIT_FOR_OWNED: ProxyQueryAnswers._settled,
-    Purpose.STATEMENT: ProxyQueryAnswers._statement,
+    Purpose.PREPARE_STATEMENT: ProxyQueryAnswers._statement,
     Purpose.VIEWS: ProxyQueryAnswers._viewed,
     Purpose.RESTORE: ProxyQueryAnswers._restored,
     Purpose.DEFAULTS: ProxyQueryAnswers._defaults,

@@ -2,8 +2,8 @@
 
 What trackers told (`routing.request.trackers`) and what the command was (`routing.request.effects`)
 change the session as routing knows it. All other consequences are here: settings to be made again,
-other rules, a READ ONLY transaction, what may be asked about the command afterwards, and what other
-sessions rely on.
+other rules, the end of a transaction on replicas, what may be asked about the command afterwards,
+and what other sessions rely on.
 """
 
 from __future__ import annotations

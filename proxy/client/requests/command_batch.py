@@ -128,7 +128,7 @@ def before_read(
         or mirror.needs_reset
         or mirror.variables_version != state.variables_version
     ):
-        batch = session_setup.prepare(mirror, state, settings, query_attributes)
+        batch = session_setup.set_up(mirror, state, settings, query_attributes)
         if gtids is not None:
             batch += wait(state, gtids, asking.budget, question, query_attributes)
         elif question:

@@ -44,7 +44,7 @@ class ConnectionLease:
         self._servers = session.servers
         self._settings = session.settings
         self._connection_id = connection_id
-        self._carrying = PortableState(session)
+        self._portable = PortableState(session)
         self._seen: Command | None = None  # the last command when the session was looked at
         self._told = ""  # why it could not give its connection back then
         self._held: Callable[[], None] | None = None  # what is to follow the answer
@@ -56,21 +56,21 @@ class ConnectionLease:
     def began(self) -> None:
         """Somebody logged in."""
         self._rests_no_more()
-        self._carrying.began()
+        self._portable.began()
 
     def ended(
         self, command: Command, outcome: CommandOutcome, connection: ServerConnection
     ) -> None:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
-        self._carrying.ended(command, outcome, connection)
+        self._portable.ended(command, outcome, connection)
 
     def asks_id(self, command: Command) -> bool:
         """Whether a command shows the id of a connection that the client was not told."""
-        return self._carrying.asks_id(command)
+        return self._portable.asks_id(command)
 
     def killed(self) -> None:
         """A KILL was sent for what the session runs: it must find the session's connection."""
-        self._carrying.keep("killed")
+        self._portable.keep("killed")
 
     # It rests
 
@@ -83,7 +83,7 @@ class ConnectionLease:
         primary = self._servers.primary
         if seen is not command or primary is None or self.asking:
             return
-        reason = self._carrying.reason()
+        reason = self._portable.reason()
         if not reason:
             self._take_leave(primary)
         elif reason != self._told:
@@ -105,7 +105,7 @@ class ConnectionLease:
         if not (rests or self.is_under_way):
             return
         primary = self._servers.primary
-        if not self.is_away and (primary is None or self._carrying.reason()):
+        if not self.is_away and (primary is None or self._portable.reason()):
             return
         replica = self._servers.replica(server)
         if primary is not None and server is primary.server:
@@ -136,7 +136,7 @@ class ConnectionLease:
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take from the primary's answer what the session carries."""
         if self.asking:
-            self._carrying.save(primary, stream)
+            self._portable.save(primary, stream)
 
     def answered(self, connection: ServerConnection) -> bool:
         """Whether a complete answer was to that question: the connections are given back now.
@@ -146,7 +146,7 @@ class ConnectionLease:
         if not self.asking or connection is not self._servers.primary:
             return False
         self.asking = False
-        carrying, follow = self._carrying, self._held
+        carrying, follow = self._portable, self._held
         carried, self._held = carrying.carried, None
         slot = connection.slot
         wanted = slot is not None and slot.giving
@@ -173,7 +173,7 @@ class ConnectionLease:
         self.asking = False
         self._held = None
         self._rests_no_more()
-        self._carrying.carried = None
+        self._portable.carried = None
 
     def _rests_no_more(self) -> None:
         if self.is_away:
@@ -184,12 +184,12 @@ class ConnectionLease:
     @property
     def is_away(self) -> bool:
         """Whether the session has no connection to the primary for now."""
-        return self._carrying.carried is not None
+        return self._portable.carried is not None
 
     @property
     def has_connection(self) -> bool:
         """Whether the session has its connection to the primary, and is not about to lose it."""
-        return self._carrying.carried is None and not self.asking
+        return self._portable.carried is None and not self.asking
 
     @property
     def is_under_way(self) -> bool:
@@ -199,7 +199,7 @@ class ConnectionLease:
     @property
     def cause(self) -> str:
         """Why the session cannot go on; "" if it has a connection, or may get one again."""
-        carried = self._carrying.carried
+        carried = self._portable.carried
         if carried is None or self._going is not None:
             return ""  # who is borrowing is told then
         return left_behind(carried.server, carried.epoch, self._shared.topology)
@@ -236,7 +236,7 @@ class ConnectionLease:
         return None
 
     async def _borrow(self) -> None:
-        servers, carrying = self._servers, self._carrying
+        servers, carrying = self._servers, self._portable
         carried = carrying.carried
         if carried is None:
             return

@@ -3,8 +3,8 @@
 Theory of operation
 ===================
 
-An idle session gives its connection back (`lease`), and logs in again when it needs one
-(`reopening`). Then the new connection must be in the same state as the old one. So a session does
+An idle session gives its connection back (`connection_lease`), and logs in again when it needs one
+(`reconnect`). Then the new connection must be in the same state as the old one. So a session does
 that only while all that it did was of kinds that are known to leave no other state behind: a list
 of what is allowed, not of what is forbidden. Its state is then the schema, variables that are known
 by value, and what the next statement may ask about the one before. The latter and a digest of its

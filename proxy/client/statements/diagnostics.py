@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from proxy.server.exchange import (
-    IMITATE_PREPARE,
-    IMITATE_ROW_COUNT,
-    IMITATE_SETTING,
     REPLAY_DIAGNOSTICS,
+    REPLAY_PREPARE,
+    REPLAY_ROW_COUNT,
+    REPLAY_SETTING,
 )
 from proxy.server.statement_packet import statement_packet
 from routing.session.diagnostics_area import CLEARING_SQL, NO_ROW_COUNT_SQL, rows_sql
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PING: Final = b"\x01\x00\x00\x00\x0e"
 """A COM_PING, framed."""
-KEEP_ALIVE: Final[Batch] = ((IMITATE_ROW_COUNT, PING),)
+KEEP_ALIVE: Final[Batch] = ((REPLAY_ROW_COUNT, PING),)
 """A COM_PING that keeps the primary from ending an idle session."""
 
 
@@ -31,10 +31,10 @@ def imitated(by: Imitation, query_attributes: bool) -> Batch:
         batch = ((REPLAY_DIAGNOSTICS, statement_packet(rows_sql(by.finds), query_attributes)),)
     if by.again:
         prepares = by.again[4] == Code.COM_STMT_PREPARE
-        batch += ((IMITATE_PREPARE if prepares else REPLAY_DIAGNOSTICS, by.again),)
+        batch += ((REPLAY_PREPARE if prepares else REPLAY_DIAGNOSTICS, by.again),)
     if by.clears:
-        batch += ((IMITATE_SETTING, statement_packet(CLEARING_SQL, query_attributes)),)
+        batch += ((REPLAY_SETTING, statement_packet(CLEARING_SQL, query_attributes)),)
     if by.counts is not None:
         packet = PING if by.counts == 0 else statement_packet(NO_ROW_COUNT_SQL, query_attributes)
-        batch += ((IMITATE_ROW_COUNT, packet),)
+        batch += ((REPLAY_ROW_COUNT, packet),)
     return batch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.packet import frame
 from proxy.client.statements import session_setup
-from proxy.server.exchange import STATEMENT
+from proxy.server.exchange import PREPARE_STATEMENT
 from routing.session.prepared import PreparedHandle
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def prepare_on(mirror: Mirror, prepared: PreparedStatement, schema: str) -> Batc
     if prepared.schema and mirror.schema != prepared.schema:
         batch = session_setup.choose_schema(mirror, prepared.schema)
     mirror.preparing.append(prepared.number)
-    batch += ((STATEMENT, frame(_COM_STMT_PREPARE + prepared.sql, 0)),)
+    batch += ((PREPARE_STATEMENT, frame(_COM_STMT_PREPARE + prepared.sql, 0)),)
     if schema and mirror.schema != schema:
         batch += session_setup.choose_schema(mirror, schema)
     return batch

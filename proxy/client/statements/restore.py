@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.client.statements.server_error import error_of
-from proxy.server.exchange import IMITATE_SETTING, RESTORE
+from proxy.server.exchange import REPLAY_SETTING, RESTORE
 from proxy.server.settings import primary_settings
 from proxy.server.statement_packet import statement_packet
 from routing.session.variables import is_wide
@@ -34,7 +34,7 @@ def show_client_settings(state: Session, *, gtids: bool, query_attributes: bool)
     `gtids`: also its session_track_gtids, which cannot be changed in a transaction.
     """
     sql = f"SET SESSION {state.trackers.settings(gtids=gtids)}".encode()
-    return ((IMITATE_SETTING, statement_packet(sql, query_attributes)),)
+    return ((REPLAY_SETTING, statement_packet(sql, query_attributes)),)
 
 
 def refusal(stream: ResponseStream) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.packet import frame
 from proxy.client.statements.defaults import ask_defaults
-from proxy.server.exchange import PREPARE
+from proxy.server.exchange import SETUP
 from proxy.server.statement_packet import statement_packet
 from routing.session.defaults import SETS, differences, in_one_set
 from routing.session.variables import FLAGS, SWITCH, exact
@@ -28,7 +28,7 @@ RESET_CONNECTION: Final = b"\x01\x00\x00\x00\x1f"
 """A COM_RESET_CONNECTION, framed."""
 
 
-def prepare(mirror: Mirror, state: Session, settings: bytes, query_attributes: bool) -> Batch:
+def set_up(mirror: Mirror, state: Session, settings: bytes, query_attributes: bool) -> Batch:
     """Gives a connection the session's variables.
 
     Args:
@@ -70,7 +70,7 @@ def _reset(mirror: Mirror, state: Session, settings: bytes, query_attributes: bo
         question = ask_defaults(query_attributes)
     mirror.begin(state)
     again = statement_packet(settings, query_attributes)
-    return ((PREPARE, RESET_CONNECTION), (PREPARE, again), *question)
+    return ((SETUP, RESET_CONNECTION), (SETUP, again), *question)
 
 
 def assign_user_variables(
@@ -89,7 +89,7 @@ def assign_user_variables(
 
 def _prepared_by(statements: list[bytes], query_attributes: bool) -> Batch:
     """Statements that must succeed."""
-    return tuple([(PREPARE, statement_packet(sql, query_attributes)) for sql in statements])
+    return tuple([(SETUP, statement_packet(sql, query_attributes)) for sql in statements])
 
 
 def rights(mirror: Mirror, state: Session, refreshed: bool, query_attributes: bool) -> Batch:
@@ -112,7 +112,7 @@ def rights(mirror: Mirror, state: Session, refreshed: bool, query_attributes: bo
         elif mirror.role != state.schema_role and state.schema_role is not None:
             batch = _set_role(mirror, state.schema_role, query_attributes)
         if not batch and not refreshed:
-            batch = ((PREPARE, statement_packet(b"DO 0", query_attributes)),)
+            batch = ((SETUP, statement_packet(b"DO 0", query_attributes)),)
         batch += choose_schema(mirror, state.schema)
         mirror.schema_version = state.schema_version
     return batch + _choose_role(mirror, state, query_attributes)
@@ -128,7 +128,7 @@ def _choose_role(mirror: Mirror, state: Session, query_attributes: bool) -> Batc
 
 def _set_role(mirror: Mirror, role: str, query_attributes: bool) -> Batch:
     mirror.role = role
-    return ((PREPARE, statement_packet(_encoded(f"SET ROLE {role}"), query_attributes)),)
+    return ((SETUP, statement_packet(_encoded(f"SET ROLE {role}"), query_attributes)),)
 
 
 def choose_schema(mirror: Mirror, schema: str) -> Batch:
@@ -137,7 +137,7 @@ def choose_schema(mirror: Mirror, schema: str) -> Batch:
     It stands behind the WAIT, which may be for the very statement that created the schema.
     """
     mirror.schema = schema
-    return ((PREPARE, frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)),)
+    return ((SETUP, frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)),)
 
 
 def assignments(variables: Mapping[str, str]) -> list[bytes]:

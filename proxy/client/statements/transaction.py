@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from proxy.server.exchange import (
     END,
-    IMITATE_SETTING,
-    PREPARE,
+    REPLAY_SETTING,
     ROLLBACK,
+    SETUP,
     SNAPSHOT,
     SNAPSHOT_AFTER,
     SNAPSHOT_BEFORE,
@@ -38,11 +38,11 @@ def begin_transaction(mirror: Mirror, reads: ReplicaReads, query_attributes: boo
     mirror.untouched = False
     batch: Batch = ()
     if not reads.autocommit:
-        batch = ((PREPARE, statement_packet(b"SET autocommit=0", query_attributes)),)
+        batch = ((SETUP, statement_packet(b"SET autocommit=0", query_attributes)),)
     if isinstance(reads, ReplicaSnapshot):
-        batch += _take_snapshot(PREPARE, START_SNAPSHOT_READ_ONLY, query_attributes)
+        batch += _take_snapshot(SETUP, START_SNAPSHOT_READ_ONLY, query_attributes)
     elif not reads.implied:
-        batch += ((PREPARE, statement_packet(START_READ_ONLY, query_attributes)),)
+        batch += ((SETUP, statement_packet(START_READ_ONLY, query_attributes)),)
     return batch
 
 
@@ -75,11 +75,11 @@ def begin_implied(reads: ReplicaReads, query_attributes: bool) -> Batch:
     Then it refuses what cannot be done in one, and its status flags tell of it.
     """
     sql = START_READ_WRITE if reads.may_write else START_READ_ONLY
-    return ((IMITATE_SETTING, statement_packet(sql, query_attributes)),)
+    return ((REPLAY_SETTING, statement_packet(sql, query_attributes)),)
 
 
 def end_transaction(mirror: Mirror, query_attributes: bool) -> Batch:
-    """Lets a replica's READ ONLY transaction end, if there is one."""
+    """Ends what was begun there, if anything was: by COMMIT, since nothing was written."""
     reads, mirror.transaction_reads = mirror.transaction_reads, None
     if reads is None:
         return ()
