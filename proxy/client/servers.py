@@ -402,9 +402,7 @@ class Servers:
                 connection.view.show(state.trackers.shown, state.trackers.shown_variables)
 
     def end_transactions(self) -> None:
-        """End what is open on replicas of the transaction: it has ended, or goes on at the
-        primary.
-        """
+        """The transaction has ended, or goes on at the primary: end what is open on replicas."""
         self._state.transaction.ended_on_replicas()
         for connection in self._replicas.values():
             self.end_transaction(connection)
