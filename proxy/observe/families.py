@@ -504,5 +504,3 @@ WORKER_RESTARTS: Final = Definition(
     "tidegate_worker_restarts_total",
     "Workers that ended unexpectedly and were started again.",
 )
-SUPERVISOR_DEFINITIONS: Final = (BUILD, WORKER_UP, WORKER_RESTARTS)
-"""The families of the proxy as a whole; without the label `worker` added."""

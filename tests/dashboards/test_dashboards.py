@@ -17,7 +17,8 @@ RULES = sorted((DASHBOARDS / "rules").glob("*.yml"))
 
 DEFINITIONS = {
     definition.name: definition
-    for definition in (*families.DEFINITIONS, *families.SUPERVISOR_DEFINITIONS)
+    for definition in vars(families).values()
+    if isinstance(definition, families.Definition)
 }
 
 

@@ -14,11 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.address import Address
 from proxy.observe.families import (
+    BUILD,
     DEFINITIONS,
     LAG_BUCKETS_US,
     LATENCY_BUCKETS_US,
-    SUPERVISOR_DEFINITIONS,
     WAIT_BUCKETS_US,
+    WORKER_RESTARTS,
+    WORKER_UP,
 )
 from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
@@ -27,6 +29,8 @@ from routing.consistency.decision import Outcome, Proof, Reason, Role
 from routing.sql.session_locks import PinReason
 
 ROOT = Path(__file__).parents[2]
+ALL = (*DEFINITIONS, BUILD, WORKER_UP, WORKER_RESTARTS)
+"""The last ones are of the proxy as a whole: they have no label `worker`."""
 DOCS = ROOT / "docs" / "metrics.md"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -157,7 +161,7 @@ def test_every_family_is_served_with_its_labels(scraped: Scraped) -> None:
     families = {
         family.name: family for family in text_string_to_metric_families(scraped.get("/metrics"))
     }
-    definitions = (*DEFINITIONS, *SUPERVISOR_DEFINITIONS)
+    definitions = ALL
     assert set(families) == {definition.name.removesuffix("_total") for definition in definitions}
     for definition in definitions:
         family = families[definition.name.removesuffix("_total")]
@@ -178,13 +182,12 @@ def test_every_family_is_documented() -> None:
         for name, kind, labels, text in rows
     ]
     assert documented == [
-        (definition.name, definition.kind, definition.labels, definition.help)
-        for definition in (*DEFINITIONS, *SUPERVISOR_DEFINITIONS)
+        (definition.name, definition.kind, definition.labels, definition.help) for definition in ALL
     ]
 
 
 def test_names_follow_the_conventions() -> None:
-    for definition in (*DEFINITIONS, *SUPERVISOR_DEFINITIONS):
+    for definition in ALL:
         assert re.fullmatch(r"tidegate_[a-z_]+", definition.name)
         if definition.kind == "histogram":
             assert definition.name.endswith("_seconds")
