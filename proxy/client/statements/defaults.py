@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from protocol.resultset import parse_text_row
 from proxy.server.exchange import DEFAULTS
 from proxy.server.statement_packet import statement_packet
-from routing.session.defaults import ASK, COLUMN, defaults_of
+from routing.session.defaults import ASK, COLUMN, Defaults, defaults_of
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.server.exchange import Batch
-    from routing.session.defaults import Defaults
     from routing.session.session import Session
 
 _SQL: Final = (
