@@ -95,6 +95,10 @@ class PreparedStatements:
         """Where its cursor is open, or None."""
         return self._cursors.get(prepared.number)
 
+    def has_cursor_on(self, connection: ServerConnection) -> bool:
+        """Whether rows of a cursor there are still to be fetched."""
+        return any(holder is connection for holder in self._cursors.values())
+
     def holder(
         self, prepared: PreparedStatement, connections: Iterable[ServerConnection]
     ) -> ServerConnection | None:

@@ -16,6 +16,7 @@ from tests.faults.client import Client, change_user, finish_change, query
 from tests.faults.peers import err
 from tests.faults.stage import Stage, asked, eventually
 from tests.faults.stage import stage as any_stage
+from tests.faults.test_prepared import execute, prepare
 
 RESTING = "tidegate_clients_resting"
 BORROWED = "tidegate_connections_borrowed_total"
@@ -350,3 +351,39 @@ async def test_without_the_option_nobody_rests() -> None:
             for one in asked(proxy.cluster.primary)
             if one.startswith(SAVE_STATE_SQL[:30].decode())
         ]
+
+
+async def test_an_id_that_the_client_was_not_told_is_written_nowhere() -> None:
+    async with stage() as proxy:
+        client = await proxy.session()
+        assert (await client.query("CREATE TABLE owners (id INT)")).ok
+        proxy.cluster.primary.faults.raw_reply(
+            err(1227, "it may not"), matching=b"SET @@SESSION.pseudo_thread_id", times=None
+        )
+        await away(proxy, client)
+        assert (await client.query("UPDATE owners SET id = 1")).ok  # borrows, and is plain
+        assert (await client.query("INSERT INTO owners VALUES (5)")).ok
+        error = (await client.query("INSERT INTO owners VALUES (CONNECTION_ID())")).error
+        assert error.code == 1235
+        assert (await client.query("SELECT COUNT(*) FROM owners")).value == b"1"
+
+
+async def test_who_is_away_keeps_a_replica_with_an_open_cursor() -> None:
+    async with stage(replicas=1) as proxy:
+        client = await proxy.session()
+        assert (await client.query("CREATE TABLE owners (id INT)")).ok
+        assert (await client.query("INSERT INTO owners VALUES (1), (2)")).ok
+        await proxy.caught_up()
+        await away(proxy, client)
+        statement = await prepare(client, "SELECT id FROM owners")
+        await execute(client, statement)
+        assert (await client.query("SELECT 1")).value == b"1"
+        (session,) = proxy.shared.sessions
+        (replica,) = session._servers.replicas
+        cursors = session._session_context.prepared._cursors
+        cursors[statement] = replica  # the mocker has no cursors
+        session.give_way(replica.server)
+        assert list(session._servers.replicas) == [replica]
+        cursors.clear()
+        session.give_way(replica.server)
+        assert not list(session._servers.replicas)

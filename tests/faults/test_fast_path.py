@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -148,6 +149,8 @@ async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
             who = chance.choice([client, other])
             place = chance.randrange(len(PREPARED_READS))
             values = [number(chance.randint(0, 3)) for _ in range(PREPARED_READS[place].count("?"))]
+            if values and chance.random() < 0.2:
+                values[0] = replace(values[0], name=chance.choice(["tidegate.consistency", "n"]))
             flags = chance.choice([0, 0, 0, 0, 1])  # the last one asks for a cursor
             execution = ComStmtExecute.of(known[who][place], values, flags)
             if turn % 8 == 7:

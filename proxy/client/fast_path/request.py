@@ -214,6 +214,8 @@ class FastRequests(FastPath):
             return False
         if topology.rivals or not primary.server.gtids:
             return False
+        if self._lease is not None and self._lease.shows_other_id(packet):
+            return False  # it is refused
         decision = self._writes
         if decision.server is not primary.server:
             decision = self._writes = on_primary(topology, Reason.WRITE)
@@ -252,6 +254,12 @@ def _is_alone(packet: bytes, prepared: PreparedStatement) -> bool:
     if len(packet) < _COUNT or prepared.long_data or prepared.spoilt:
         return False
     flags = packet[_FLAGS]
-    if flags == PARAMETER_COUNT_AVAILABLE:
-        return len(packet) > _COUNT and packet[_COUNT] == prepared.parameters < _LONG_COUNT
-    return flags == 0
+    if flags != PARAMETER_COUNT_AVAILABLE:
+        return flags == 0
+    count = prepared.parameters
+    if len(packet) <= _COUNT or packet[_COUNT] != count or count >= _LONG_COUNT:
+        return False
+    # Behind the count and a bitmap: whether types follow. Each has two bytes, and a name's length.
+    bound = _COUNT + 1 + (count + 7) // 8
+    named = packet[bound + 3 : bound + 1 + 3 * count : 3] if packet[bound : bound + 1] else b""
+    return packet[bound : bound + 1] in (b"", b"\0") or not any(named)

@@ -22,6 +22,7 @@ from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
 from routing.request import diagnostics
+from routing.request.step import Refuse
 from routing.session.diagnostics_area import (
     KEEPING_CONDITIONS,
     NOT_KNOWN,
@@ -170,19 +171,25 @@ class Dispatch:
         if command.prepared is not None and not command_batch.can_know(
             primary.mirror, command, self._state
         ):
-            self._own_answers.refuse(
-                ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
-                "Unknown prepared statement handler: sql_mode or character set have changed since"
-                " it was prepared; prepare it again",
-                Reason.PREPARED,
+            self._own_answers.refuse_whole(
+                Refuse(
+                    ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
+                    "Unknown prepared statement handler: sql_mode or character set have changed"
+                    " since it was prepared; prepare it again",
+                    Reason.PREPARED,
+                )
             )
             return True
-        if self._lease is not None and self._lease.asks_id(command):
-            self._own_answers.refuse(
-                ServerErrorCode.ER_NOT_SUPPORTED_YET,
-                "Tidegate: the session has another connection now (connection-sharing), and the"
-                " account may not SET pseudo_thread_id, by which that would tell the client's"
-                " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
+        if self._lease is not None and self._lease.shows_other_id(command.text):
+            self._own_answers.refuse_whole(
+                Refuse(
+                    ServerErrorCode.ER_NOT_SUPPORTED_YET,
+                    "Tidegate: the session has another connection now (connection-sharing), and the"
+                    " account may not SET pseudo_thread_id, by which that would tell the client's"
+                    " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session"
+                    " rests",
+                    Reason.COMMAND,
+                )
             )
             return True
         return False

@@ -43,6 +43,7 @@ class ConnectionLease:
         self._state = session.state
         self._servers = session.servers
         self._settings = session.settings
+        self._prepared = session.prepared
         self._connection_id = connection_id
         self._portable = PortableState(session)
         self._seen: Command | None = None  # the last command when the session was looked at
@@ -64,9 +65,9 @@ class ConnectionLease:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
         self._portable.ended(command, outcome, connection)
 
-    def asks_id(self, command: Command) -> bool:
-        """Whether a command shows the id of a connection that the client was not told."""
-        return self._portable.asks_id(command)
+    def shows_other_id(self, text: bytes) -> bool:
+        """Whether a text shows the id of a connection that the client was not told."""
+        return self._portable.shows_other_id(text)
 
     def killed(self) -> None:
         """A KILL was sent for what the session runs: it must find the session's connection."""
@@ -119,6 +120,7 @@ class ConnectionLease:
             # Also a session that is away may have opened a transaction there.
             and replica.mirror.transaction_reads is None
             and server not in self._asked_about
+            and not self._prepared.has_cursor_on(replica)
         ):
             self._servers.give_replica(replica)
 

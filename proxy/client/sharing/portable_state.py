@@ -121,9 +121,9 @@ class PortableState:
             return  # nothing was set
         self._kept_for = reason
 
-    def asks_id(self, command: Command) -> bool:
-        """Whether a command shows the id of a connection that the client was not told."""
-        return self.unnamed and names_id(command)
+    def shows_other_id(self, text: bytes) -> bool:
+        """Whether a text shows the id of a connection that the client was not told."""
+        return self.unnamed and names_id(text)
 
     def reason(self) -> str:
         """Why the session cannot give its connection to the primary back now; "" if it can."""
@@ -162,9 +162,9 @@ class PortableState:
         self.carried = Carried(primary.server, primary.epoch, saved.last_insert_id, saved.digest)
 
 
-def names_id(command: Command) -> bool:
-    """Whether a command's text names the connection's id."""
-    text = command.text.upper()
+def names_id(text: bytes) -> bool:
+    """Whether a text names the connection's id."""
+    text = text.upper()
     return any(name.encode() in text for name in _NAMES)
 
 
@@ -179,7 +179,7 @@ def unshared(command: Command, outcome: CommandOutcome, state: Session) -> str:
     statement = command.statement
     if statement is None:
         return "" if command.code in _CODES and not command.may_write else "command"
-    if names_id(command):
+    if names_id(command.text):
         return "connection_id"
     if statement.multi or statement.text_prepared is not None or statement.calls_programs:
         return "program"
