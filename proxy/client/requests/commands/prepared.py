@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.sql.statement import Statement
 
-_MOST_TEXT: Final = 16 << 20
+_MOST_TEXT = 16 << 20  # not Final, which would be compiled in: tests shorten it
 """Bytes of prepared texts that a session keeps; further statements run on the primary alone."""
 
 _ID_END: Final = 9
