@@ -121,7 +121,12 @@ whose values follow from others."""
 READ = "SELECT COUNT(*) FROM numbers"
 THREADS = (
     "SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE PROCESSLIST_USER = %s"
-    " AND NAME = 'thread/sql/one_connection' ORDER BY PROCESSLIST_ID"
+    " AND NAME = 'thread/sql/one_connection'"
+)
+READER = (
+    "SELECT PROCESSLIST_ID FROM performance_schema.threads"
+    " JOIN performance_schema.events_statements_history USING (THREAD_ID)"
+    " WHERE PROCESSLIST_USER = %s AND SQL_TEXT = %s ORDER BY TIMER_START DESC LIMIT 1"
 )
 VALUES = (
     "SELECT LOWER(VARIABLE_NAME), VARIABLE_VALUE FROM performance_schema.variables_by_thread"
@@ -221,10 +226,9 @@ def values_on(server: RealServer, thread_id: int) -> dict[object, object]:
 
 
 def of_replica(replica: RealServer) -> dict[object, object]:
-    """The variables of the newest connection of the client's to a replica."""
-    threads = replica.query(THREADS, USER)
-    assert threads
-    return values_on(replica, int(str(threads[-1][0])))
+    """The variables of the connection to a replica that has read last; others may be kept."""
+    (thread,) = replica.query(READER, USER, READ)
+    return values_on(replica, int(str(thread[0])))
 
 
 def same(expected: dict[object, object], found: dict[object, object]) -> None:
