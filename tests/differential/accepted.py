@@ -57,6 +57,11 @@ ACCEPTED = (
         "FOUND_ROWS() beside the ROW_COUNT() of a write, which no statement could keep",
     ),
     Accepted(
+        r"^OwnStatement\(.*\n.*\n  direct .*session_state=b'\\x02\\x011'.*"
+        r"\n  through .*session_state=None",
+        "settings of Tidegate's are no state of the server's session",
+    ),
+    Accepted(
         r"\n  direct .*status=0120\n  through .*status=0100",
         "transaction_read_only by a default of the primary's, in the status of reads on replicas",
     ),
