@@ -123,7 +123,9 @@ class Lane:
         counts["waits"] = sorted(
             (self._text(" ".join(labels)), sum(buckets)) for labels, buckets, _ in waits
         )
-        ran = [[self._text(text) for text in asked(one)] for one in self.proxy.cluster.servers]
+        ran = [
+            [self._text(text) for text in asked(server)] for server in self.proxy.cluster.servers
+        ]
         return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
 
 

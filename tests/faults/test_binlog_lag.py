@@ -53,8 +53,8 @@ def counted(proxy: Stage, part: str = "end_to_end") -> int:
 
 async def looks(proxy: Stage, times: int = 3) -> None:
     (server,) = proxy.shared.topology.replicas
-    said = server.packets_received
-    await eventually(lambda: server.packets_received > said + times)
+    received = server.packets_received
+    await eventually(lambda: server.packets_received > received + times)
 
 
 async def insert(proxy: Stage, times: int) -> None:
@@ -151,8 +151,8 @@ async def test_what_is_not_logged_is_not_read(caplog: pytest.LogCaptureFixture) 
     async with watched() as proxy:
         await measured(proxy)
         replica = proxy.cluster.replicas[0]
-        said = rows([b"1", b"0"], columns=2)
-        replica.faults.raw_reply(said, binlog_lag._LOGS, times=None)
+        received = rows([b"1", b"0"], columns=2)
+        replica.faults.raw_reply(received, binlog_lag._LOGS, times=None)
         replica.disconnect()
         await eventually(lambda: proxy.count(ENDS, "unlogged") >= 2)
         await measured(proxy, "performance_schema")

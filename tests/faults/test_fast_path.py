@@ -12,6 +12,7 @@ from mysql_mocker.state.faults import Fault
 from protocol.command import ComStmtExecute, com_query
 from protocol.constants import Capability, Command
 from protocol.packet import frame
+from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
 from protocol.response import OkPacket
 from protocol.response_stream import SIMPLE
 from proxy.monitor.primary_election import promote
@@ -152,6 +153,8 @@ async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
             if values and chance.random() < 0.2:
                 values[0] = replace(values[0], name=chance.choice(["tidegate.consistency", "n"]))
             flags = chance.choice([0, 0, 0, 0, 1])  # the last one asks for a cursor
+            if capabilities & Capability.CLIENT_QUERY_ATTRIBUTES:
+                flags |= PARAMETER_COUNT_AVAILABLE
             execution = ComStmtExecute.of(known[who][place], values, flags)
             if turn % 8 == 7:
                 await lane.does(who, chance.choice(OTHER[-20:] + PLAIN))
@@ -265,7 +268,7 @@ async def test_commands_that_come_in_one_piece() -> None:
         for _ in range(3):
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in (READ, READ, WRITE, READ)))
             for _ in range(4):
-                lane.seen.append([lane.plain(it) for it in (await client.answer()).packets])
+                lane.seen.append([lane.plain(item) for item in (await client.answer()).packets])
 
     await both(scenario)
 
@@ -305,7 +308,9 @@ async def test_a_primary_that_is_lost_during_a_read() -> None:
         replica.faults.delay_reply(0.2, matching=b" t ")
         client.send(query(READ))
         await eventually(lambda: asked(replica).count(READ) == 4)
-        (session,) = (it for it in lane.proxy.shared.sessions if it.client.fast or not lane.fast)
+        (session,) = (
+            item for item in lane.proxy.shared.sessions if item.client.fast or not lane.fast
+        )
         session._servers.primary.give_up("test")
         lane.seen.append(await client.rest())
 
@@ -348,7 +353,7 @@ async def test_packets_that_are_split_anywhere(capabilities: Capability) -> None
             client.send_bytes(packet[:at])
             await lane.proxy.caught_up()
             client.send_bytes(packet[at:])
-            lane.seen.append([lane.plain(it) for it in (await client.answer()).packets])
+            lane.seen.append([lane.plain(item) for item in (await client.answer()).packets])
         for connection in connections:
             connection._transport.set_protocol(connection)
 

@@ -300,7 +300,7 @@ async def test_commands_that_come_in_one_piece() -> None:
             pieces = (WRITE, READ, READ, WRITE, READ)
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in pieces))
             for _ in pieces:
-                lane.seen.append([lane.plain(it) for it in (await client.answer()).packets])
+                lane.seen.append([lane.plain(item) for item in (await client.answer()).packets])
 
     await both(scenario)
 
