@@ -11,6 +11,7 @@ from protocol.packet import frame
 from protocol.parameter import QueryAttribute
 from protocol.response import StmtPrepareOk
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
+from proxy.client.connection import STREAM_ABOVE
 from proxy.client.requests.commands import prepared as prepared_commands
 from tests.faults.client import MODERN, Answer, Client
 from tests.faults.peers import err
@@ -422,3 +423,16 @@ async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late(
         fetch = ComStmtFetch(statement, 5).serialise()
         assert (await client.command(fetch, FETCHED)).error.code == 2013
         gate.open()
+
+
+async def test_a_long_execution_is_refused_once() -> None:
+    """Where the primary would read its statement otherwise, and all of it has to come first."""
+    async with table() as proxy:
+        client = await proxy.session()
+        statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE id <> ?")
+        (session,) = proxy.shared.sessions
+        session.state.variables["sql_mode"] = "'ANSI_QUOTES'"  # as a program's SET, by a tracker
+        text = QueryAttribute("", FieldType.MYSQL_TYPE_VAR_STRING, b"x" * (2 * STREAM_ABOVE))
+        assert (await execute(client, statement, text)).error.code == 1243
+        assert (await client.query("SELECT 1")).value == b"1"
+        assert proxy.count("tidegate_errors_total", "1243") == 1
