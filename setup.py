@@ -11,6 +11,7 @@ compiles. A compilation that was begun and fails is an error in every mode: a si
 hide it.
 """
 
+import hashlib
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Final, cast
@@ -67,16 +69,52 @@ class BuildCompiled(build_ext):
         from mypyc.build import mypycify
 
         modules = [str(above / name) for name in compiled_modules()]
-        built = mypycify(modules, group_name=NAME, opt_level="3", debug_level="1")
+        built = mypycify(modules, group_name=NAME, opt_level="3", debug_level="1", multi_file=True)
         # On paper they may be distutils' own.
         extensions = cast("list[Extension]", built)
         for extension in extensions:
             extension.extra_compile_args.extend(flag for flag in CALLS if compiler_works(flag))
         self.distribution.ext_modules = [*extensions]
-        command = build_ext(self.distribution)  # this one's options are settled, without modules
+        command = BuildInParallel(self.distribution)  # this one's options are settled
         command.inplace, command.force = self.inplace, self.force
         command.ensure_finalized()
         command.run()
+
+
+class BuildInParallel(build_ext):
+    """Compiles the sources of an extension side by side, and only those that have changed.
+
+    mypyc writes a file only where its text is another than before. So an object is as new as its
+    source if it is younger than that and all headers, and was made by the same command.
+    """
+
+    def build_extensions(self) -> None:
+        """Compile them all."""
+        compiler = self.compiler
+        compile_alone = compiler.compile
+
+        def compile_in_parallel(
+            sources: list[str], output_dir: str, **options: object
+        ) -> list[str]:
+            command = repr((compiler.compiler_so, sys.version, options)).encode()
+            objects = Path(output_dir, hashlib.sha256(command).hexdigest()[:16])
+            headers = max(map(_changed_at, Path("build").rglob("*.h")), default=0)
+
+            def compile_changed(source: str) -> str:
+                names: list[str] = compiler.object_filenames([source], output_dir=str(objects))
+                if _changed_at(Path(names[0])) <= max(headers, _changed_at(Path(source))):
+                    compile_alone([source], str(objects), **options)
+                return names[0]
+
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return list(pool.map(compile_changed, sources))
+
+        compiler.compile = compile_in_parallel
+        super().build_extensions()
+
+
+def _changed_at(file: Path) -> int:
+    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 def installed(source: str) -> str:
