@@ -209,16 +209,26 @@ class Logins:
         return connection
 
     async def open_connection(
-        self, server: Server, login: Login, tracking: str, at_most: float
+        self, server: Server, login: Login, tracking: str, schema: str, at_most: float
     ) -> ServerConnection:
-        """As `enter` and `log_in`, where an expired password is a refusal.
+        """A connection to a replica, where an expired password is a refusal.
 
-        `at_most` is how long to wait for a turn, s.
+        Who had to wait for a turn is lent what was given up for it, if the login is the same.
+
+        Args:
+            server: where to.
+            login: as whom, with the session's `schema`, empty if it has none.
+            tracking: as in `log_in`.
+            schema: as in `lend`.
+            at_most: how long to wait for a turn, s.
 
         Raises:
             ServerUnreachableError, ServerRefusedError: as `enter` and `log_in`.
         """
         slot = await self._slots.take(server, at_most)
+        lent = self.lend(server, login, tracking, schema, slot)
+        if lent is not None:
+            return lent
         return without_sandbox(await self.log_in(server, login, tracking, slot))
 
     async def cleaned(self, kept: IdleConnection) -> None:

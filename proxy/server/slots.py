@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
 
 _TURN_S: Final = 0.01
+_LONGEST_TURN_S: Final = 0.05
+TURN_COMMANDS: Final = 32
 _LOOK_S: Final = 0.005
 """How often idle sessions are asked, while anybody waits."""
 
@@ -51,15 +53,17 @@ class Slot:
         server: which it leads to.
         holder: its user; None during a login, or while the connection is cleaned.
         since: when it began to, monotonic s.
+        commands: how many of the holder's have ended since then while others waited.
         giving: it is about to be free.
     """
 
-    __slots__ = ("__weakref__", "_slots", "giving", "holder", "server", "since")
+    __slots__ = ("__weakref__", "_slots", "commands", "giving", "holder", "server", "since")
 
     def __init__(self, slots: Slots, server: Server) -> None:
         self.server = server
         self.holder: Holder | None = None
         self.since = 0.0
+        self.commands = 0
         self.giving = False
         self._slots: Slots | None = slots
 
@@ -180,6 +184,7 @@ class Slots:
         """A session uses it from now on."""
         slot.gives(giving=False)
         slot.since = self._loop.time()
+        slot.commands = 0
         self._used[slot.server][slot] = None
 
     def unused(self, slot: Slot) -> None:
@@ -209,10 +214,20 @@ class Slots:
         self._taken[server] -= 1
 
     def wants(self, slot: Slot) -> bool:
-        """Whether the session that uses it has done so for long enough, and others wait."""
+        """Whether the turn of the session that uses it has ended, and others wait.
+
+        This is asked while it is idle.
+        """
         if slot.giving or self._loop.time() - slot.since < _TURN_S:
             return False
         return self._lacks(slot.server) > 0
+
+    def wants_behind_command(self, slot: Slot) -> bool:
+        """The same for a session that is busy: a command of its has just ended."""
+        slot.commands += 1
+        if slot.commands < TURN_COMMANDS and self._loop.time() - slot.since < _LONGEST_TURN_S:
+            return False
+        return self.wants(slot)
 
     def _lacks(self, server: Server) -> int:
         """For how many of those that wait nobody is about to give way."""

@@ -12,8 +12,10 @@ from protocol.constants import Capability
 from protocol.handshake import HandshakeV10
 from proxy.client.connection import STREAM_ABOVE
 from proxy.client.statements.saved_state import SAVE_STATE_SQL
+from proxy.server.slots import TURN_COMMANDS
 from proxy.shared.client_profile import ALIKE
 from routing.consistency.decision import Level, TransactionReads
+from routing.servers.topology import Server as TopologyServer
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.stage import Stage, asked, eventually
 from tests.faults.stage import stage as any_stage
@@ -23,6 +25,7 @@ AWAITED = "tidegate_server_connections_awaited"
 BORROWED = "tidegate_connections_borrowed_total"
 LENT = "tidegate_logins_lent_total"
 OPENED = "tidegate_server_connections_opened_total"
+TAKEN = "tidegate_kept_connections_taken_total"
 RESTING = "tidegate_clients_resting"
 WAITS = "tidegate_server_connection_waits_total"
 
@@ -410,7 +413,68 @@ async def test_reads_on_replicas_take_turns() -> None:
         assert proxy.statements("replica") == 30
 
 
+async def test_who_waited_for_a_replica_is_lent_what_was_given_up() -> None:
+    async with stage(replicas=1, wait_budget=20.0, max_server_connections=2) as proxy:
+        replica = proxy.shared.topology.replicas[0]
+        first, second, third = [await proxy.session() for _ in range(3)]
+        for client in (first, second):
+            await client.query("SELECT 1")
+        third.send(query("SELECT 3"))
+        await waits(proxy)
+        assert (await first.query("SELECT 1")).value == b"1"
+        assert (await third.answer()).value == b"3"
+        assert proxy.count(LENT, replica.name) == proxy.count(TAKEN, replica.name) > 0
+        assert proxy.count(OPENED, replica.name) == 2
+
+
+# Turns
+
+
+class Waiter:
+    """A session that uses a connection to a server; it counts how often it is asked to give way."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def give_way(self, server: TopologyServer) -> None:
+        self.asked += 1
+
+
+async def test_a_busy_session_has_a_turn_of_some_commands() -> None:
+    async with stage(max_server_connections=1) as proxy:
+        slots, server = proxy.shared.slots, proxy.shared.topology.primary
+        slot = slots.try_take(server)
+        assert slot is not None
+        slot.use(Waiter())
+        assert not slots.wants_behind_command(slot)  # nobody waits
+        waiting = asyncio.ensure_future(slots.take(server))
+        await waits(proxy)
+        slot.use(Waiter())  # its turn begins
+        slot.since -= 0.02  # it lasts long enough for an idle one
+        assert slots.wants(slot)
+        turns = [slots.wants_behind_command(slot) for _ in range(TURN_COMMANDS)]
+        assert turns == [False] * (TURN_COMMANDS - 1) + [True]
+        slot.use(Waiter())
+        slot.since -= 60
+        assert slots.wants_behind_command(slot)  # however few they are
+        slot.free()
+        (await waiting).free()
+
+
 # A session borrows without a login
+
+
+async def test_who_rests_reads_on_replicas_in_one_step() -> None:
+    async with stage(replicas=1, max_server_connections=0) as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        (session,) = proxy.shared.sessions
+        for number in range(3):
+            assert (await client.query(f"SELECT {number}")).value == b"%d" % number
+        assert session.state.plain
+        assert proxy.count(RESTING) == 1
+        assert (await client.query("DO 1")).ok
+        assert proxy.count(RESTING) == 0
 
 
 async def test_who_comes_back_soon_need_not_log_in() -> None:

@@ -124,7 +124,7 @@ class FastRequests(FastPath):
         state.plain = (
             is_plain(state)
             and not (settings.undone or settings.untracked)
-            and (lease is None or lease.has_connection)
+            and (lease is None or not lease.asking)
         )
         if state.plain:
             self._replica = None
