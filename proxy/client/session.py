@@ -144,7 +144,7 @@ class ClientSession:
         self._command_effects = command_effects = CommandEffects(context)
         missing_trackers = MissingTrackers(context, command_effects)
         lease: ConnectionLease | None = None
-        if shared.config.connection_sharing == "on":
+        if shared.config.shares_connections:
             lease = ConnectionLease(context, connection_id)
         self._lease = lease
         self._command_context = CommandContext(context)
@@ -262,8 +262,18 @@ class ClientSession:
 
     def rest(self) -> None:
         """Give the connections back, if no command came since this was called last."""
-        if self._lease is not None and self._rests:
-            self._lease.rest(self._current.command)
+        lease = self._lease
+        if lease is None or not self._rests:
+            return
+        if lease.is_expired:
+            self._client.fail(
+                ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+                "The client was disconnected by the server because of inactivity. See wait_timeout"
+                " and interactive_timeout for configuring this behavior.",
+                sequence_id=0,
+            )
+            return
+        lease.rest(self._current.command)
 
     @property
     def _rests(self) -> bool:
@@ -612,7 +622,7 @@ class ClientSession:
         if answered and connection is servers.active:
             servers.settled(connection)
             if self._lease is not None and self._shared.slots.waiting:
-                self._lease.let_others(rests=self._rests)
+                self._lease.let_others(connection, rests=self._rests)
             self._client.ready()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:

@@ -10,6 +10,7 @@ import pytest
 from protocol.constants import Capability, Command
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
+from protocol.resultset import ColumnDefinition41, parse_text_row
 from tests.real_mysql.cluster import Cluster, RealServer
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
@@ -323,11 +324,60 @@ def test_the_clients_id_stays(running: RunningProxy) -> None:
         assert client.rows("SELECT CONNECTION_ID(), @@pseudo_thread_id") == [[told, told]]
 
 
-def test_an_id_that_cannot_be_told_is_refused(running: RunningProxy) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CONNECTION_ID() + 0",
+        "SELECT CONNECTION_ID(), 1",
+        "SELECT CONNECTION_ID() FROM numbers",
+        "SELECT @@pseudo_thread_id",
+        "INSERT INTO numbers (n) VALUES (CONNECTION_ID())",
+    ],
+)
+def test_an_id_that_cannot_be_told_is_refused(running: RunningProxy, sql: str) -> None:
     with Client(running, "plain", "a") as client:
         away(running, client)
-        assert error(client, "SELECT CONNECTION_ID()").code == 1235
+        assert error(client, sql).code == 1235
         assert client.value("SELECT 1") == b"1"
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, OLD])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CONNECTION_ID()",
+        "select connection_id( ) ;",
+        "\n SELECT  Connection_Id ()  AS id",
+        "SELECT CONNECTION_ID() `the_id`",
+        "SELECT CONNECTION_ID() AS `Id`",
+    ],
+)
+def test_a_select_of_the_id_shows_the_one_that_was_told(
+    running: RunningProxy, primary: RealServer, sql: str, capabilities: Capability
+) -> None:
+    """As on the connection where it was the server's own, in name and type, too."""
+    with Client(running, "plain", "a", capabilities=capabilities) as client:
+        before = [packet for _, packet in client.query(sql)]
+    with Client(running, "plain", "a", capabilities=capabilities) as client:
+        told = str(client.greeting.thread_id).encode()
+        away(running, client)
+        found = [packet for _, packet in client.query(sql)]
+        assert ColumnDefinition41.parse(found[1]) == ColumnDefinition41.parse(before[1])
+        assert told in [parse_text_row(row)[0] for row in found[2:-1] if row[0] != 0xFE]
+
+
+def test_a_server_that_ends_idle_sessions_ends_those_that_rest(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    primary.query("SET GLOBAL wait_timeout = 1")
+    try:
+        with Client(running, "plain", "a") as client:
+            client.query("SELECT 1")
+            assert ErrPacket.parse(client.read()[1]).code == 4031
+            with pytest.raises(ConnectionError):
+                client.read()
+    finally:
+        primary.query("SET GLOBAL wait_timeout = DEFAULT")
 
 
 def test_who_asks_for_the_id_keeps_it(running: RunningProxy) -> None:

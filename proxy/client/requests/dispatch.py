@@ -18,6 +18,7 @@ from proxy.client.statements.probe import probe
 from proxy.client.statements.replica_checks import NOTHING, ReplicaChecks
 from proxy.client.statements.roles import ask_roles
 from proxy.client.statements.wait_for_owned import wait_for_owned
+from proxy.server.statement_packet import statement_packet
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from proxy.server.exchange import Batch
     from routing.request.command import Command
     from routing.request.step import Step
+    from routing.session.prepared import PreparedHandle
 
 # Members of enums, looked up once.
 _INSIDE: Final = Reason.TRANSACTION
@@ -180,7 +182,11 @@ class Dispatch:
                 )
             )
             return True
-        if self._lease is not None and self._lease.shows_other_id(command.text):
+        if (
+            self._lease is not None
+            and self._lease.shows_other_id(command.text)
+            and self._lease.select_known_id(command) is None
+        ):
             self._own_answers.refuse_whole(
                 Refuse(
                     ServerErrorCode.ER_NOT_SUPPORTED_YET,
@@ -477,11 +483,20 @@ class Dispatch:
         else:
             data = connection.register(front) if front else b""
             connection.expect(command_batch.expected(command))
-            data += command_batch.own_packet(command, handle, self._query_attributes)
+            data += self._packet_for(connection, handle)
         if behind:
             data += connection.register(behind)
         if data:
             connection.write(data)
+
+    def _packet_for(self, connection: ServerConnection, handle: PreparedHandle | None) -> bytes:
+        """The command as this server is to get it; empty if its parts follow."""
+        command, lease = self._current.command, self._lease
+        if lease is not None and connection is self._servers.primary:
+            known = lease.select_known_id(command)
+            if known is not None:
+                return statement_packet(known, connection.query_attributes)
+        return command_batch.own_packet(command, handle, self._query_attributes)
 
     def pass_parts(self, connection: ServerConnection) -> None:
         """Let the parts of a long command go to the server, which knows what they belong to."""

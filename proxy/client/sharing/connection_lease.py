@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from protocol.command import query_text_offset
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError
 from proxy.client.servers import left_behind
-from proxy.client.sharing.portable_state import PortableState
+from proxy.client.sharing.portable_state import PortableState, select_known_id
 from proxy.client.sharing.reconnect import ChangedError, reopen
 from proxy.client.statements.saved_state import ask_state
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
@@ -44,6 +45,7 @@ class ConnectionLease:
         self._servers = session.servers
         self._settings = session.settings
         self._prepared = session.prepared
+        self._query_attributes = session.query_attributes
         self._connection_id = connection_id
         self._portable = PortableState(session)
         self._seen: Command | None = None  # the last command when the session was looked at
@@ -69,6 +71,17 @@ class ConnectionLease:
         """Whether a text shows the id of a connection that the client was not told."""
         return self._portable.shows_other_id(text)
 
+    def select_known_id(self, command: Command) -> bytes | None:
+        """What to run in place of a SELECT of the connection's id, so that it shows the client's.
+
+        None for anything else, and where the server itself shows that.
+        """
+        if not (command.is_query and command.packet and self._portable.unnamed):
+            return None
+        payload = command.packet[4:]
+        text = payload[query_text_offset(payload, self._query_attributes) :]
+        return select_known_id(text, self._connection_id)
+
     def killed(self) -> None:
         """A KILL was sent for what the session runs: it must find the session's connection."""
         self._portable.keep("killed")
@@ -91,11 +104,19 @@ class ConnectionLease:
             self._shared.metrics.not_given_back(reason)
         self._told = reason
 
-    def let_others(self, *, rests: bool) -> None:
-        """Others wait for connections: give back those that the session has had for long enough."""
+    def let_others(self, answered: ServerConnection, *, rests: bool) -> None:
+        """Others wait for connections: give back those that the session has had for long enough.
+
+        Args:
+            answered: over which a command has just ended.
+            rests: the client waits for nothing.
+        """
+        slots = self._shared.slots
         for connection in self._servers.connections:
             slot = connection.slot
-            if slot is not None and self._shared.slots.wants(slot):
+            if slot is None:
+                continue
+            if slots.wants_behind_command(slot) if connection is answered else slots.wants(slot):
                 self.give_way(connection.server, rests=rests)
 
     def give_way(self, server: Server, *, rests: bool) -> None:
@@ -189,9 +210,12 @@ class ConnectionLease:
         return self._portable.carried is not None
 
     @property
-    def has_connection(self) -> bool:
-        """Whether the session has its connection to the primary, and is not about to lose it."""
-        return self._portable.carried is None and not self.asking
+    def is_expired(self) -> bool:
+        """Whether the server would have ended the session by now, since no command came."""
+        carried = self._portable.carried
+        if carried is None or self._going is not None:
+            return False
+        return carried.until <= self._shared.now()
 
     @property
     def is_under_way(self) -> bool:

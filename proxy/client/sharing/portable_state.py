@@ -14,6 +14,7 @@ the new one has to show the same digest.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
     from routing.sql.statement import Statement
 
 _NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
+_SELECT_ID: Final = re.compile(
+    rb"\s*SELECT\s+(?P<function>CONNECTION_ID\s*\(\s*\))"
+    rb"(?:\s+(?:AS\s+)?(?P<bare>[a-z_]\w*)|\s+(?:AS\s+)?`(?P<quoted>\w+)`)?\s*;?\s*",
+    re.IGNORECASE,
+)
+"""What is mostly asked of it."""
 _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
     *(SWITCH, FLAGS),  # its flags are known one by one
     *("sql_select_limit", "max_execution_time"),  # they affect the proxy's own questions
@@ -68,12 +75,14 @@ class Carried:
         server, epoch: the incarnation of the primary that the connection was to.
         last_insert_id: LAST_INSERT_ID().
         digest: of its variables.
+        until: when the server would have ended the session if no command came, monotonic s.
     """
 
     server: Server
     epoch: int
     last_insert_id: int
     digest: bytes
+    until: float
 
 
 class PortableState:
@@ -85,6 +94,7 @@ class PortableState:
     """
 
     def __init__(self, session: SessionContext) -> None:
+        self._now = session.shared.now
         self._state = session.state
         self._servers = session.servers
         self._prepared = session.prepared
@@ -159,13 +169,31 @@ class PortableState:
             return
         if saved.schema != state.schema:
             self.keep("unknown")
-        self.carried = Carried(primary.server, primary.epoch, saved.last_insert_id, saved.digest)
+        self.carried = Carried(
+            primary.server,
+            primary.epoch,
+            saved.last_insert_id,
+            saved.digest,
+            until=self._now() + saved.wait_timeout,
+        )
 
 
 def names_id(text: bytes) -> bool:
     """Whether a text names the connection's id."""
     text = text.upper()
     return any(name.encode() in text for name in _NAMES)
+
+
+def select_known_id(text: bytes, connection_id: int) -> bytes | None:
+    """What selects this id as a text asks for the connection's; None where it asks for more.
+
+    The result has the type that the function has, and the same name.
+    """
+    found = _SELECT_ID.fullmatch(text)
+    if found is None:
+        return None
+    name = found["bare"] or found["quoted"] or found["function"]
+    return b"SELECT CAST(%d AS UNSIGNED) AS `%b`" % (connection_id, name)
 
 
 def unshared(command: Command, outcome: CommandOutcome, state: Session) -> str:

@@ -1,8 +1,8 @@
 """Asks the primary what a session carries that gives its connection back.
 
-That is LAST_INSERT_ID(), the schema, and a digest of all variables whose values show in answers
-(`proxy.client.sharing.portable_state`). The same digest is compared on the connection that is
-borrowed later.
+That is LAST_INSERT_ID(), the schema, how long it may be idle, and a digest of all variables whose
+values show in answers (`proxy.client.sharing.portable_state`). The same digest is compared on the
+connection that is borrowed later.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ _VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
 DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
 """A session's roles, and the values of its variables, as one."""
 SAVE_STATE_SQL: Final = (
-    b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.%b," % _OF_LEVEL.encode("ascii") + DIGEST
+    b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.wait_timeout,@@SESSION.%b,"
+    % _OF_LEVEL.encode("ascii")
+    + DIGEST
 )
-_COLUMNS: Final = 4
+_COLUMNS: Final = 5
 
 
 class SavedState(NamedTuple):
@@ -60,12 +62,14 @@ class SavedState(NamedTuple):
     Attributes:
         last_insert_id: LAST_INSERT_ID().
         schema: the default schema; "" if there is none.
+        wait_timeout: how long the server lets the session be idle, s.
         tracking: `session_track_gtids`.
         digest: of the session's roles and variables.
     """
 
     last_insert_id: int
     schema: str
+    wait_timeout: float
     tracking: bytes
     digest: bytes
 
@@ -80,12 +84,13 @@ def saved_state(stream: ResponseStream) -> SavedState | None:
     row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
     if len(row) != _COLUMNS:
         return None
-    inserted, schema, tracking, digest = row
+    inserted, schema, wait_timeout, tracking, digest = row
     if tracking is None or digest is None:
         return None
     try:
         last_insert_id = int(inserted or b"0")
+        idle = float(wait_timeout or b"0")
     except ValueError:
         return None
     name = (schema or b"").decode("utf-8", "surrogateescape")
-    return SavedState(last_insert_id, name, tracking, digest)
+    return SavedState(last_insert_id, name, idle, tracking, digest)
