@@ -180,7 +180,7 @@ def test_more_than_256_frames_of_a_local_file() -> None:
     assert drain(client, server.send(frame(b"\xfbname", 1))) == [frame(b"\xfbname", 1)]
     end = frame(b"", 255)
     sent = [client.send(part) for part in [*file, end, command]]
-    assert [one[3] for one in sent[:-1]] == [n & 0xFF for n in range(2, 701)]
+    assert [packet[3] for packet in sent[:-1]] == [n & 0xFF for n in range(2, 701)]
     assert sent[-1][3] == 0
     # The file's parts are numbered where they are passed on; here the ids begin anew at times.
     heard = drain(server, b"".join(sent))

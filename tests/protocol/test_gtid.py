@@ -496,15 +496,15 @@ def test_what_follows_is_told_as_by_parse_and_union(
             text = f"{U}:{highest}"
         if asked:
             assert gtids.text == gtids.text
-        one, both = gtids.followed_by(text.encode(), most)
-        if one is EMPTY:
+        single, both = gtids.followed_by(text.encode(), most)
+        if single is EMPTY:
             assert both is EMPTY
             with contextlib.suppress(MalformedGtidSetError):
                 gtids |= GtidSet.parse(text)
             continue
-        assert one == GtidSet.parse(text)
-        assert both == gtids | one
-        assert (one.text, both.text) == (GtidSet.parse(text).text, (gtids | one).text)
+        assert single == GtidSet.parse(text)
+        assert both == gtids | single
+        assert (single.text, both.text) == (GtidSet.parse(text).text, (gtids | single).text)
         assert both.interval_count <= most
         gtids = both
 
@@ -512,8 +512,8 @@ def test_what_follows_is_told_as_by_parse_and_union(
 def test_what_follows_is_told_where_that_is_simple() -> None:
     gtids = GtidSet.parse(f"{U}:5")
     for number, expected in ((6, "5-6"), (7, "5-7"), (9, "5-7:9"), (10, "5-7:9-10"), (12, "")):
-        one, both = gtids.followed_by(f"{U}:{number}".encode(), 2)
-        assert (one.text, both.text) == (
+        single, both = gtids.followed_by(f"{U}:{number}".encode(), 2)
+        assert (single.text, both.text) == (
             (f"{U}:{number}", f"{U}:{expected}") if expected else ("", "")
         )
         gtids = both or gtids

@@ -164,12 +164,12 @@ def test_affected_rows_without_a_gtid(
     feed: Feed, affected: int, block: bytes | None, info: bytes
 ) -> None:
     status = 3 if block is None else 3 | STATE_CHANGED
-    told = OkPacket(affected, 0, status, 0, info, block)
+    ok = OkPacket(affected, 0, status, 0, info, block)
     more = OkPacket(1, 0, MORE_RESULTS)
     stream = stream_for(MODERN)
     for _ in range(2):
         stream.begin(RESULTS)
-        feed(stream, packets(more.serialise(MODERN), told.serialise(MODERN)))
+        feed(stream, packets(more.serialise(MODERN), ok.serialise(MODERN)))
         changed = [(status, info)] if affected and block != GTIDS else []
         assert stream.unnamed == [(MORE_RESULTS, b""), *changed]
 

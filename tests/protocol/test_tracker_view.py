@@ -149,8 +149,8 @@ def test_rows_over_several_frames_pass() -> None:
 
 def with_status(payload: bytes, status: int) -> bytes:
     """The OK or EOF packet with this server status."""
-    place = 3  # behind the counts of OK, both below 251, and the warnings of EOF
-    return payload[:place] + status.to_bytes(2, "little") + payload[place + 2 :]
+    offset = 3  # behind the counts of OK, both below 251, and the warnings of EOF
+    return payload[:offset] + status.to_bytes(2, "little") + payload[offset + 2 :]
 
 
 @given(st.data(), st.sampled_from(CLIENTS), st.booleans(), st.integers(0, 3))

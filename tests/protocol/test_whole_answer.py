@@ -77,13 +77,13 @@ def told(of: ResponseStream) -> dict[str, Any]:
 
 def walked(capabilities: Capability, data: bytes, position: int, keep_row: bool) -> Any:
     """Where the stream says that the response ends, and what it tells; None if it is not whole."""
-    one = stream(capabilities)
-    one.begin(RESULTS, keep_row)
+    parser = stream(capabilities)
+    parser.begin(RESULTS, keep_row)
     try:
-        end = one.feed(data, position)
+        end = parser.feed(data, position)
     except MalformedPacketError:
         return None
-    return (end, told(one)) if one.done else None
+    return (end, told(parser)) if parser.done else None
 
 
 def rows(capabilities: Capability, columns: int, values: list[bytes], status: int) -> bytes:
@@ -125,12 +125,12 @@ def changed(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, max(0, len(data) - 1)))
         byte = draw(st.sampled_from((0, 1, 5, 7, 0xFB, 0xFC, 0xFE, 0xFF)))
-        what = draw(st.sampled_from(("change", "put in", "take out", "cut off")))
-        if what == "change" and data:
+        edit = draw(st.sampled_from(("change", "put in", "take out", "cut off")))
+        if edit == "change" and data:
             data[at] = byte
-        elif what == "put in":
+        elif edit == "put in":
             data.insert(at, byte)
-        elif what == "take out":
+        elif edit == "take out":
             del data[at : at + 1]
         else:
             del data[at:]
@@ -139,13 +139,13 @@ def changed(draw: st.DrawFn) -> bytes:
 
 def compare(capabilities: Capability, data: bytes, position: int = 0, keep_row: bool = True) -> int:
     """Take a response, and see that it is what the stream walks, or that nothing has changed."""
-    one = stream(capabilities)
-    found = told(one)
-    end = take(one, data, position, keep_row)
+    parser = stream(capabilities)
+    found = told(parser)
+    end = take(parser, data, position, keep_row)
     if end == 0:
-        assert told(one) == found
+        assert told(parser) == found
     else:
-        assert (end, told(one)) == walked(capabilities, data, position, keep_row)
+        assert (end, told(parser)) == walked(capabilities, data, position, keep_row)
     return end
 
 
@@ -221,48 +221,48 @@ def test_what_looks_like_an_ordinary_response_is_none(data: bytes) -> None:
 
 
 def test_what_was_there_before_is_gone() -> None:
-    one = stream(MODERN, cursor=True)
+    parser = stream(MODERN, cursor=True)
     data = short(MODERN, 1)
-    end = take(one, data, 0, True)
-    assert (end, told(one)) == walked(MODERN, data, 0, True)
+    end = take(parser, data, 0, True)
+    assert (end, told(parser)) == walked(MODERN, data, 0, True)
 
 
 @given(st.sampled_from(FORMS), chunks, st.data())
 def test_what_is_not_whole_is_left(capabilities: Capability, data: bytes, drawn: Any) -> None:
-    one = stream(capabilities)
-    end = take(one, data, 0, False)
+    parser = stream(capabilities)
+    end = take(parser, data, 0, False)
     if end:
-        assert take(one, data[: drawn.draw(st.integers(0, end - 1))], 0, False) == 0
+        assert take(parser, data[: drawn.draw(st.integers(0, end - 1))], 0, False) == 0
 
 
 @pytest.mark.parametrize("capabilities", [OLD, TRACKING, MODERN])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_results_are_taken(capabilities: Capability, count: int) -> None:
-    one = stream(capabilities)
+    parser = stream(capabilities)
     data = rows(capabilities, 2, [b"%d" % number for number in range(count)], 0x22)
-    assert take(one, data, 0, True) == len(data)
-    assert (one.rows, one.status, one.error, one.done) == (count, 0x22, None, True)
-    assert one.row == (b"\x010\x010" if count else None)
+    assert take(parser, data, 0, True) == len(data)
+    assert (parser.rows, parser.status, parser.error, parser.done) == (count, 0x22, None, True)
+    assert parser.row == (b"\x010\x010" if count else None)
 
 
 def test_a_response_behind_another_is_taken() -> None:
-    one = stream(MODERN)
+    parser = stream(MODERN)
     first, second = rows(MODERN, 1, [b"1"], 2), rows(MODERN, 1, [b"2", b"3"], 2)
-    assert take(one, first + second, 0, True) == len(first)
-    assert one.row == b"\x011"
-    assert take(one, first + second, len(first), True) == len(first + second)
-    assert (one.row, one.rows, one.chunk_start) == (b"\x012", 2, len(first))
+    assert take(parser, first + second, 0, True) == len(first)
+    assert parser.row == b"\x011"
+    assert take(parser, first + second, len(first), True) == len(first + second)
+    assert (parser.row, parser.rows, parser.chunk_start) == (b"\x012", 2, len(first))
 
 
 @pytest.mark.parametrize("text", [b"", b"Rows matched: 1  Changed: 1  Warnings: 0"])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_write_that_tells_of_its_gtids_is_taken(text: bytes, number: int) -> None:
-    one = stream(TRACKING)
+    parser = stream(TRACKING)
     data = ok(TRACKING, number, number, 0x4002, 1, text, GTID)
-    assert take(one, data, 0, False) == len(data)
-    assert one.session_states == [GTID]
-    assert one.told == [(0, len(data))]
-    assert (one.status, one.warnings, one.unnamed) == (0x4002, 1, [])
+    assert take(parser, data, 0, False) == len(data)
+    assert parser.session_states == [GTID]
+    assert parser.told == [(0, len(data))]
+    assert (parser.status, parser.warnings, parser.unnamed) == (0x4002, 1, [])
 
 
 def test_a_write_that_changed_nothing_is_taken() -> None:
@@ -293,6 +293,6 @@ def test_what_is_not_as_most_are_is_left(capabilities: Capability, data: bytes) 
 
 
 def test_a_stream_whose_status_is_to_change_walks_it() -> None:
-    one = stream(MODERN)
-    one.tells_status = True
-    assert take(one, rows(MODERN, 1, [b"1"], 2), 0, False) == 0
+    parser = stream(MODERN)
+    parser.tells_status = True
+    assert take(parser, rows(MODERN, 1, [b"1"], 2), 0, False) == 0

@@ -27,23 +27,23 @@ def read(data: bytes) -> tuple[list[Event], MalformedBinlogError]:
     return found, caught.value
 
 
-@pytest.mark.parametrize("place", range(1, len(EVENTS)))
+@pytest.mark.parametrize("index", range(1, len(EVENTS)))
 @pytest.mark.parametrize("cut", [1, 18, 20])
-def test_a_truncated_file(place: int, cut: int) -> None:
-    position = EVENTS[place].position
+def test_a_truncated_file(index: int, cut: int) -> None:
+    position = EVENTS[index].position
     found, error = read(LOG[: position + cut])
-    assert found == EVENTS[:place]
+    assert found == EVENTS[:index]
     assert error.position == position
     assert "the file ends" in str(error)
 
 
-@pytest.mark.parametrize("place", range(len(EVENTS)))
-def test_a_wrong_checksum(place: int) -> None:
-    event = EVENTS[place]
+@pytest.mark.parametrize("index", range(len(EVENTS)))
+def test_a_wrong_checksum(index: int) -> None:
+    event = EVENTS[index]
     at = event.position + event.header.length - 6
     damaged = LOG[:at] + bytes((LOG[at] ^ 1,)) + LOG[at + 1 :]
     found, error = read(damaged)
-    assert found == EVENTS[:place]
+    assert found == EVENTS[:index]
     assert error.position == event.position
     assert "checksum" in str(error)
 
@@ -58,7 +58,7 @@ def test_a_length_that_cannot_be(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "message"),
     [
         (b"\xfdbin" + bytes(508), "encrypted"),
         (b"#!/bin/sh", "not a binary log"),
@@ -67,10 +67,10 @@ def test_a_length_that_cannot_be(length: int) -> None:
         (LOG[:4] + LOG[EVENTS[1].position :], "not a format description"),
     ],
 )
-def test_a_file_that_is_none(data: bytes, told: str) -> None:
+def test_a_file_that_is_none(data: bytes, message: str) -> None:
     found, error = read(data)
     assert found == []
-    assert told in str(error)
+    assert message in str(error)
 
 
 def test_an_unknown_type_is_stepped_over() -> None:

@@ -31,11 +31,11 @@ def stream_of(payloads: list[bytes]) -> bytes:
 
 
 def read(data: bytes, sizes: list[int] | None = None) -> tuple[list[GtidEvent], GtidStream]:
-    stream, found, place = GtidStream(), [], 0
+    stream, found, offset = GtidStream(), [], 0
     for size in sizes or []:
-        found += stream.receive_data(data[place : place + size])
-        place += size
-    found += stream.receive_data(data[place:])
+        found += stream.receive_data(data[offset : offset + size])
+        offset += size
+    found += stream.receive_data(data[offset:])
     return found, stream
 
 
@@ -62,8 +62,8 @@ def test_an_event_of_many_frames_is_passed_by_and_not_kept(beyond: int) -> None:
     data = stream_of([*events[:2], b"\0" + large, *events[2:]])
     stream, found = GtidStream(), []
     most = 0
-    for place in range(0, len(data), 1 << 16):
-        found += stream.receive_data(data[place : place + (1 << 16)])
+    for offset in range(0, len(data), 1 << 16):
+        found += stream.receive_data(data[offset : offset + (1 << 16)])
         most = max(most, len(stream._data))
     assert found == binlogs.gtid_events("transactions")
     assert most <= 32 << 10
@@ -79,15 +79,15 @@ def test_how_it_ends() -> None:
     assert (stream.error.code, stream.error.message) == (1227, "Access denied")
 
 
-def damaged(payloads: list[bytes], place: int, at: int, byte: int) -> list[bytes]:
-    bad = bytearray(payloads[place])
+def damaged(payloads: list[bytes], index: int, at: int, byte: int) -> list[bytes]:
+    bad = bytearray(payloads[index])
     bad[at] ^= byte
-    return [*payloads[:place], bytes(bad), *payloads[place + 1 :]]
+    return [*payloads[:index], bytes(bad), *payloads[index + 1 :]]
 
 
 def test_what_is_damaged_is_no_event() -> None:
     events = packets(binlogs.load("transactions"))
-    gtid = next(i for i, one in enumerate(events) if one[5] in GtidEvent.TYPES)
+    gtid = next(i for i, payload in enumerate(events) if payload[5] in GtidEvent.TYPES)
     checksum = damaged(events, gtid, -1, 1)
     length = damaged(events, gtid, 1 + 9, 1)
     unread = damaged(events, gtid + 1, 1 + 9, 1)  # also of an event that is not read

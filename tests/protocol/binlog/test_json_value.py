@@ -23,9 +23,9 @@ def array(values: list[bytes], kind: int) -> bytes:
 def test_a_long_array() -> None:
     texts = [f"{number:06d}".encode() for number in range(COUNT)]
     document = array([bytes((len(text),)) + text for text in texts], 12)
-    told = json_text(document)
-    assert told.startswith('["000000", "000001", ')
-    assert told.count(",") == COUNT - 1
+    text = json_text(document)
+    assert text.startswith('["000000", "000001", ')
+    assert text.count(",") == COUNT - 1
 
 
 def test_values_that_share_their_bytes_are_not_told_for_ever() -> None:

@@ -39,8 +39,8 @@ def test_timestamps_take_7_bytes_if_they_are_equal_else_14(immediate: int, origi
 
 
 @given(st.integers(0, UNDEFINED - 1), st.integers(1, UNDEFINED - 1), st.booleans())
-def test_a_known_original_time_is_kept(told: int, now: int, by_applier: bool) -> None:
-    assert original_for(told, now, by_applier=by_applier) == told
+def test_a_known_original_time_is_kept(original: int, now: int, by_applier: bool) -> None:
+    assert original_for(original, now, by_applier=by_applier) == original
 
 
 def test_an_original_time_that_nobody_told_is_now_unless_an_applier_commits() -> None:

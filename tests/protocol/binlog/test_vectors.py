@@ -59,9 +59,9 @@ def test_a_transaction_is_as_long_as_it_says(name: str) -> None:
     begins = [event for event in events if isinstance(decode(event), GtidEvent)]
     ends = [event.position for event in begins[1:]] + [events[-1].position]
     for event, end in zip(begins, ends, strict=True):
-        said = decode(event)
-        assert isinstance(said, GtidEvent)
-        assert said.transaction_length == end - event.position
+        decoded = decode(event)
+        assert isinstance(decoded, GtidEvent)
+        assert decoded.transaction_length == end - event.position
 
 
 @pytest.mark.parametrize("name", binlogs.NAMES)
@@ -108,11 +108,11 @@ def test_versions_and_statements() -> None:
 
 
 def test_what_a_statement_depends_on() -> None:
-    said = binlogs.decoded("transactions")
-    assert IntvarEvent(2, 100) in said
-    assert UserVariableEvent("word", b"of a variable") in said
-    assert any(isinstance(event, RandEvent) for event in said)
-    assert isinstance(said[-1], RotateEvent)
+    decoded = binlogs.decoded("transactions")
+    assert IntvarEvent(2, 100) in decoded
+    assert UserVariableEvent("word", b"of a variable") in decoded
+    assert any(isinstance(event, RandEvent) for event in decoded)
+    assert isinstance(decoded[-1], RotateEvent)
 
 
 def test_previous_gtids_in_both_forms() -> None:
@@ -144,11 +144,11 @@ def test_a_compressed_transaction_unfolds_to_its_events() -> None:
 def rows_of(name: str) -> list[tuple[TableMap, RowsEvent]]:
     found: list[tuple[TableMap, RowsEvent]] = []
     tables: dict[int, TableMap] = {}
-    for said in binlogs.decoded(name):
-        if isinstance(said, TableMap):
-            tables[said.table_id] = said
-        elif isinstance(said, RowsEvent):
-            found.append((tables[said.table_id], said))
+    for decoded in binlogs.decoded(name):
+        if isinstance(decoded, TableMap):
+            tables[decoded.table_id] = decoded
+        elif isinstance(decoded, RowsEvent):
+            found.append((tables[decoded.table_id], decoded))
     return found
 
 
