@@ -233,16 +233,16 @@ def test_a_replica_that_refused_the_user_is_not_asked() -> None:
 @pytest.mark.parametrize("level", list(Level))
 def test_a_replica_that_refused_what_a_session_carries_is_left_alone(level: Level) -> None:
     topology = topology_of("", "")
-    one, other = topology.replicas
+    first, second = topology.replicas
     session = session_at(level)
-    pause = session.rejections.add(one, "no", session.told, NOW)
-    assert decide(session, READ, topology, NOW, probed=EMPTY).server is other
-    session.rejections.add(other, "no", session.told, NOW)
+    pause = session.rejections.add(first, "no", session.told, NOW)
+    assert decide(session, READ, topology, NOW, probed=EMPTY).server is second
+    session.rejections.add(second, "no", session.told, NOW)
     decision = decide(session, READ, topology, NOW, probed=EMPTY)
     assert decision == Decision(topology.primary, Reason.REPLICA_REFUSED, Proof.PRIMARY)
-    assert decide(session, READ, topology, NOW + pause, probed=EMPTY).server is one
+    assert decide(session, READ, topology, NOW + pause, probed=EMPTY).server is first
     session.set_variable("time_zone", "'+00:00'")
-    assert decide(session, READ, topology, NOW, probed=EMPTY).server is one
+    assert decide(session, READ, topology, NOW, probed=EMPTY).server is first
 
 
 def test_a_replica_without_gtids_can_prove_nothing() -> None:
@@ -258,19 +258,19 @@ def test_a_replica_that_lacks_what_filters_left_out_gets_no_guarded_read(level: 
     topology = topology_of(f"{U}:1-1000", f"{U}:1-1000")
     session = session_at(level)
     best_effort = level is Level.BEST_EFFORT
-    one, other = topology.replicas
-    one.filters.lacking = True
+    first, second = topology.replicas
+    first.filters.lacking = True
     chosen = decide(session, READ, topology, NOW, probed=EMPTY).server
-    assert chosen is (one if best_effort else other)
-    other.filters.lacking = True
+    assert chosen is (first if best_effort else second)
+    second.filters.lacking = True
     for probed in (EMPTY, None):  # the primary has everything: no need to ask it
         decision = decide(session, READ, topology, NOW, probed=probed)
         if best_effort:
-            assert decision.server is one
+            assert decision.server is first
         else:
             assert decision == Decision(topology.primary, Reason.NO_REPLICA, Proof.PRIMARY)
-    one.filters.allowed = True
-    assert decide(session, READ, topology, NOW, probed=EMPTY).server is one
+    first.filters.allowed = True
+    assert decide(session, READ, topology, NOW, probed=EMPTY).server is first
 
 
 @pytest.mark.parametrize("level", list(Level))

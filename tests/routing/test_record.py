@@ -96,16 +96,16 @@ def test_a_proof_may_tell_of_lag_in_a_field_of_its_own() -> None:
     stream = RecordStream("edge", 2, "ab", NO_BOUND)
     stream.proof(SERVER, "probed", f"{UUID}:1-5", 1, 2, lag_fragment(lag, [transaction]))
     stream.proof(SERVER, "probed", f"{UUID}:1-5", 1, 2)
-    told, plain = records(stream)
-    found = told.pop("lag")
-    check_shape(told)
+    with_lag, plain = records(stream)
+    found = with_lag.pop("lag")
+    check_shape(with_lag)
     check_shape(plain)
     assert list(found) == list(LAG)
     for name, fields in LAG.items():
-        (one,) = found[name]
-        assert list(one) == [field for field, _, _ in fields]
+        (row,) = found[name]
+        assert list(row) == [field for field, _, _ in fields]
         for field, kind, nullable in fields:
-            assert type(one[field]) is kind or (nullable and one[field] is None), field
+            assert type(row[field]) is kind or (nullable and row[field] is None), field
     assert found["applied"][0]["channel"] == 'a "channel"'
     assert found["applied"][0]["end_to_end_us"] == 250_000
     assert found["waits"][0]["waits_us"] == 900
@@ -115,11 +115,11 @@ def test_a_statement_may_tell_when_its_snapshot_was_asked_for() -> None:
     stream = RecordStream("edge", 2, "ab", NO_BOUND)
     add(stream, snapshot_us=1_700_000_000_000_000)
     add(stream, ordinal=2)
-    told, plain = records(stream)
+    with_snapshot, plain = records(stream)
     ((name, kind, _),) = SNAPSHOT
-    assert type(found := told.pop(name)) is kind
+    assert type(found := with_snapshot.pop(name)) is kind
     assert found == 1_700_000_000_000_000
-    check_shape(told)
+    check_shape(with_snapshot)
     check_shape(plain)
 
 

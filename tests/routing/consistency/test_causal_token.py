@@ -52,12 +52,12 @@ def test_what_is_signed_comes_back_until_it_expires(
             verify(token, now, KEYS)
 
 
-@given(one=GTID_SETS, other=GTID_SETS, times=st.tuples(TIMES, TIMES))
+@given(first=GTID_SETS, second=GTID_SETS, times=st.tuples(TIMES, TIMES))
 def test_what_differs_has_different_tokens(
-    one: GtidSet, other: GtidSet, times: tuple[int, int]
+    first: GtidSet, second: GtidSet, times: tuple[int, int]
 ) -> None:
-    same = one == other and times[0] == times[1]
-    assert (sign(one, times[0], KEYS) == sign(other, times[1], KEYS)) == same
+    same = first == second and times[0] == times[1]
+    assert (sign(first, times[0], KEYS) == sign(second, times[1], KEYS)) == same
 
 
 def test_the_format() -> None:
@@ -101,8 +101,8 @@ def test_a_fragmented_set_takes_three_characters_for_each_interval() -> None:
 @given(required=GTID_SETS, data=st.data())
 def test_no_changed_character_is_overlooked(required: GtidSet, data: st.DataObject) -> None:
     token = sign(required, NOW + 1, KEYS)
-    place = data.draw(st.integers(0, len(token) - 1))
-    changed = token[:place] + data.draw(st.characters()) + token[place + 1 :]
+    index = data.draw(st.integers(0, len(token) - 1))
+    changed = token[:index] + data.draw(st.characters()) + token[index + 1 :]
     if changed != token:
         with pytest.raises(TokenError):
             verify(changed, NOW, KEYS)
@@ -110,9 +110,9 @@ def test_no_changed_character_is_overlooked(required: GtidSet, data: st.DataObje
 
 def test_no_changed_bit_is_overlooked() -> None:
     token = sign(gtids(f"{U}:1-3,{V}:tag:7"), NOW + 1, KEYS)
-    for place in range(len(token)):
+    for index in range(len(token)):
         for bit in range(8):
-            changed = token[:place] + chr(ord(token[place]) ^ 1 << bit) + token[place + 1 :]
+            changed = token[:index] + chr(ord(token[index]) ^ 1 << bit) + token[index + 1 :]
             with pytest.raises((TokenMalformedError, TokenForgedError)):
                 verify(changed, NOW, KEYS)
 

@@ -216,5 +216,5 @@ def test_the_last_word_counts(first: Adjustment, second: Adjustment, third: Adju
 def test_every_field_is_taken_over(adjustment: Adjustment) -> None:
     rules = adjustment.applied_to(RULES)
     for name in Adjustment.__slots__:
-        said = getattr(adjustment, name)
-        assert getattr(rules, name) == (getattr(RULES, name) if said is None else said)
+        adjusted = getattr(adjustment, name)
+        assert getattr(rules, name) == (getattr(RULES, name) if adjusted is None else adjusted)

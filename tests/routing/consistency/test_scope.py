@@ -241,10 +241,10 @@ class _Truth:
         if kind == 0:  # somebody else commits
             self.commit()
         elif kind in (1, 2):
-            one = self.commit()
-            self.written |= one
+            written = self.commit()
+            self.written |= written
             if kind == 1:
-                scope.wrote(one, self.known, 1.0)
+                scope.wrote(written, self.known, 1.0)
             else:
                 scope.may_have_written()
         elif kind in (3, 4):  # a replica, late or not, shows something
@@ -541,11 +541,11 @@ class _Crowd:
         rules = rules_at(scope=wide, application=session.rules.application)
         if kind in (0, 1):
             self.committed += 1
-            one = gtids(f"{U}:{self.committed}")
+            written = gtids(f"{U}:{self.committed}")
             for key in _keys(session):
-                self.truth[key] = self.truth.get(key, EMPTY) | one
+                self.truth[key] = self.truth.get(key, EMPTY) | written
             if kind == 0:
-                session.wrote(one, proxy.primary, proxy.now)
+                session.wrote(written, proxy.primary, proxy.now)
             else:
                 session.may_have_written()
         elif kind == 2:
@@ -666,10 +666,10 @@ def test_whoever_is_killed_when_leaves_no_scope_that_requires_too_little(
         alive = scopes.alive(user, "")
         if kind < 2:
             committed += 1
-            one = gtids(f"{U}:{committed}")
-            written[user] |= one
+            latest = gtids(f"{U}:{committed}")
+            written[user] |= latest
             for state in alive:
-                state.wrote(one, EMPTY, float(now))
+                state.wrote(latest, EMPTY, float(now))
         elif kind == 2:
             committed += 1
             written[user] |= gtids(f"{U}:{committed}")

@@ -94,13 +94,13 @@ class Cluster:
 
     Attributes:
         executed: what the primary has.
-        told: by user, what clients were told of in the user's scope, unless it is lost.
+        acknowledged: by user, what clients were told of in the user's scope, unless it is lost.
         shown: by user, what clients were shown in the user's scope.
     """
 
     rng: random.Random
     executed: GtidSet = EMPTY
-    told: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
+    acknowledged: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
     shown: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
     lost: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
     memory: memoryview = field(default_factory=board_memory)
@@ -126,35 +126,35 @@ class Cluster:
         worker = self.rng.choice(self.workers)
         user = self.rng.choice(USERS)
         rules = rules_at(self.rng.choice(LEVELS), Scope.USER)
-        what = self.rng.choices(list(STEPS), list(STEPS.values()))[0]
-        if what == "write" and worker.primary is self.primary:
+        action = self.rng.choices(list(STEPS), list(STEPS.values()))[0]
+        if action == "write" and worker.primary is self.primary:
             new = self.commit()
             worker.sessions[user].wrote(new, worker.primary)
-            self.told[user] |= new
-        elif what == "doubt" and worker.primary is self.primary:
+            self.acknowledged[user] |= new
+        elif action == "doubt" and worker.primary is self.primary:
             new = self.commit()  # and nobody is told its GTID
             worker.sessions[user].may_have_written()
-            self.told[user] |= new
-        elif what == "read":
+            self.acknowledged[user] |= new
+        elif action == "read":
             self.read(worker, user, rules)
-        elif what == "ask":
+        elif action == "ask":
             scope = worker.reading(user, rules)
             if worker.primary is self.primary:
                 self.asked.append((worker, user, PendingProbe(scope, worker.term), self.executed))
-        elif what == "answer" and self.asked:
+        elif action == "answer" and self.asked:
             asker, asked_user, asked, has = self.asked.pop(self.rng.randrange(len(self.asked)))
             if asker in self.workers and asked.term == asker.term:
                 asked.answered(asker.reading(asked_user, rules), has, EMPTY)
-        elif what == "restart":
+        elif action == "restart":
             number = self.workers.index(worker)
             self.workers[number] = Worker(self.memory, number, WORKERS, self.primary)
-        elif what == "tear" and worker.primary is self.primary:
+        elif action == "tear" and worker.primary is self.primary:
             self.tear(worker, user)
-        elif what == "forget":
+        elif action == "forget":
             worker.scopes._make_room(1e9)  # all scopes are too old
-        elif what == "fail over" and self.terms < 4 and self.all_follow():
+        elif action == "fail over" and self.terms < 4 and self.all_follow():
             self.fail_over()
-        elif what == "follow" and worker.primary is not self.primary:
+        elif action == "follow" and worker.primary is not self.primary:
             worker.follow(self.primary, self.executed)
 
     def tear(self, worker: Worker, user: str) -> None:
@@ -182,8 +182,8 @@ class Cluster:
             missing = gtids(f"{self.uuid}:{self.number - 1}-{self.number}") & self.executed
         self.executed -= missing
         for user in USERS:
-            self.lost[user] |= self.told[user] & missing
-            self.told[user] -= missing
+            self.lost[user] |= self.acknowledged[user] & missing
+            self.acknowledged[user] -= missing
             self.shown[user] -= missing
         self.uuid = NEW if self.uuid == OLD else OLD
         self.number += 1000
@@ -195,7 +195,7 @@ class Cluster:
         current = worker.primary is self.primary
         if current and scope.term == worker.term and scope.is_known(rules.level):
             required = scope.required(rules.level)
-            missing = self.told[user] - required
+            missing = self.acknowledged[user] - required
             assert not missing, f"{user} is not shown {missing} at {rules.level}"
             if rules.level is Level.MONOTONIC_READS and not scope.seen:
                 missing = self.shown[user] - required
@@ -305,15 +305,15 @@ def test_the_simulation_sees_each_mutant(
 
 def test_what_is_written_is_read_by_the_others() -> None:
     memory = board_memory(2)
-    one, other = ScopeBoard(memory, 2, 0), ScopeBoard(memory, 2, 1)
-    row = one.row((Scope.USER, "ann"))
+    first, second = ScopeBoard(memory, 2, 0), ScopeBoard(memory, 2, 1)
+    row = first.row((Scope.USER, "ann"))
     slot = Slot(0, 3, 4, scope_board.Incarnation(5, 6.5, 7.5), gtids(f"{OLD}:1-5:9"), EMPTY)
-    assert not has_written(other, 0, row)
-    one.write(row, slot)
-    found = other.slot(0, row)
+    assert not has_written(second, 0, row)
+    first.write(row, slot)
+    found = second.slot(0, row)
     assert found is not None
     assert found._replace(version=0) == slot
-    assert other.news(row, [(other.generation(0), found.version)]) == []
+    assert second.news(row, [(second.generation(0), found.version)]) == []
 
 
 def test_a_generation_leaves_nothing_of_the_last_one() -> None:

@@ -141,9 +141,9 @@ class World:
 
     def writes(self, which: int) -> None:
         self.committed += 1
-        one = gtids(str(self.committed))
-        self.session.wrote(one, self.topology.primary, self.now)
-        self.topology.primary.proved(one, self.topology.primary.epoch)
+        written = gtids(str(self.committed))
+        self.session.wrote(written, self.topology.primary, self.now)
+        self.topology.primary.proved(written, self.topology.primary.epoch)
 
     def another_writes(self, which: int) -> None:
         self.committed += 1

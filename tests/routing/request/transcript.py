@@ -173,8 +173,8 @@ class Play:
 
     def _said(self, words: list[str]) -> tuple[bool | None, bool | None]:
         """What a replica says of itself: `still`, and `ordered`."""
-        said = [_SAID[word] for word in words]
-        return (said[0], said[1]) if said else (None, None)
+        answers = [_SAID[word] for word in words]
+        return (answers[0], answers[1]) if answers else (None, None)
 
     def _server(self, name: str) -> Server:
         return next(server for server in self.topology.servers if server.name == name)

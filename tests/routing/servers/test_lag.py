@@ -54,12 +54,12 @@ def look(
     running: bool = True,
     channel: str = "",
 ) -> Look:
-    one = Receiver(channel, source, running, GtidSet.parse(received), queued)
-    return Look([one], workers, at(now), GtidSet.parse(executed))
+    receiver = Receiver(channel, source, running, GtidSet.parse(received), queued)
+    return Look([receiver], workers, at(now), GtidSet.parse(executed))
 
 
-def applied(one: Stamped, channel: str = "") -> Worker:
-    return Worker(channel, one, None)
+def applied(transaction: Stamped, channel: str = "") -> Worker:
+    return Worker(channel, transaction, None)
 
 
 def take(
@@ -71,15 +71,21 @@ def take(
 ) -> list[tuple[int | None, int | None]]:
     """End-to-end and last-hop lag of the transactions that were applied since, µs."""
     new = lag.take(taken, epoch, SAME, clocks, behind)
-    return [(one.end_to_end and one.end_to_end.us, one.last_hop and one.last_hop.us) for one in new]
+    return [
+        (
+            transaction.end_to_end and transaction.end_to_end.us,
+            transaction.last_hop and transaction.last_hop.us,
+        )
+        for transaction in new
+    ]
 
 
 class TestTransactions:
     def test_end_to_end_is_upstream_and_the_last_hop(self) -> None:
         lag = Lag()
         take(lag, look(0, "", "", source=B))
-        one = stamped(1, original=1.0, immediate=1.25, ended=2.5)
-        assert take(lag, look(3, f"{A}:1", f"{A}:1", applied(one), source=B)) == [
+        transaction = stamped(1, original=1.0, immediate=1.25, ended=2.5)
+        assert take(lag, look(3, f"{A}:1", f"{A}:1", applied(transaction), source=B)) == [
             (1_500_000, 1_250_000)
         ]
         (found,) = lag.sources
@@ -104,8 +110,10 @@ class TestTransactions:
     def test_an_original_commit_that_nobody_knows_is_no_lag_of_half_a_century(self) -> None:
         lag = Lag()
         take(lag, look(0, "", ""))
-        one = stamped(1, original=None, immediate=1.0, ended=1.5)._replace(immediate_us=at(1))
-        assert take(lag, look(2, f"{A}:1", f"{A}:1", applied(one))) == [(None, 500_000)]
+        transaction = stamped(1, original=None, immediate=1.0, ended=1.5)._replace(
+            immediate_us=at(1)
+        )
+        assert take(lag, look(2, f"{A}:1", f"{A}:1", applied(transaction))) == [(None, 500_000)]
 
     def test_sources_of_one_channel_and_channels_of_one_source_are_apart(self) -> None:
         lag = Lag()
@@ -121,12 +129,16 @@ class TestTransactions:
             applied(stamped(2, 1.0, ended=4.0), "west"),
         ]
         lag.take(Look(rows, workers, at(5), GtidSet.parse(f"{A}:1-2,{B}:1")), 1, SAME, {})
-        told = {
-            (one.channel, one.source): one.applied.end_to_end.us
-            for one in lag.sources
-            if one.applied is not None and one.applied.end_to_end is not None
+        end_to_end = {
+            (source.channel, source.source): source.applied.end_to_end.us
+            for source in lag.sources
+            if source.applied is not None and source.applied.end_to_end is not None
         }
-        assert told == {("east", A): 1_000_000, ("east", B): 2_000_000, ("west", A): 3_000_000}
+        assert end_to_end == {
+            ("east", A): 1_000_000,
+            ("east", B): 2_000_000,
+            ("west", A): 3_000_000,
+        }
 
     def test_the_newest_is_the_one_that_the_source_committed_last(self) -> None:
         # Its worker may have finished before the worker of the earlier transaction.
@@ -135,7 +147,9 @@ class TestTransactions:
         first, second = stamped(1, 1.0, ended=2.001), stamped(2, 1.5, ended=2.0)
         for workers in ([first, second], [second, first]):
             executed = f"{A}:1-2"
-            take(lag, look(3, executed, executed, *(applied(one) for one in workers)))
+            take(
+                lag, look(3, executed, executed, *(applied(transaction) for transaction in workers))
+            )
             (found,) = lag.sources
             assert found.applied is not None
             assert found.applied.stamped == second
@@ -143,14 +157,14 @@ class TestTransactions:
     def test_a_tag_is_not_another_source(self) -> None:
         lag = Lag()
         take(lag, look(0, "", ""))
-        one = Stamped(f"{A}:tag:1", at(1), at(1), at(1), at(2))
-        take(lag, look(2, f"{A}:tag:1", f"{A}:tag:1", applied(one)))
+        transaction = Stamped(f"{A}:tag:1", at(1), at(1), at(1), at(2))
+        take(lag, look(2, f"{A}:tag:1", f"{A}:tag:1", applied(transaction)))
         assert [found.source for found in lag.sources] == [A]
 
 
 class TestWaits:
     def waits(self, lag: Lag) -> list[Span | None]:
-        return [one.waits for one in lag.sources]
+        return [source.waits for source in lag.sources]
 
     def test_an_idle_source_is_no_lag(self) -> None:
         lag = Lag()
@@ -222,16 +236,16 @@ class TestWaits:
     def test_an_hour_of_looks_is_remembered_by_its_oldest(self) -> None:
         lag = Lag()
         for number in range(1, 6000):
-            one = stamped(number, float(number))
-            take(lag, look(number + 1, f"{A}:1-{number}", "", queued=one))
+            transaction = stamped(number, float(number))
+            take(lag, look(number + 1, f"{A}:1-{number}", "", queued=transaction))
         assert self.waits(lag) == [Span(5_999_000_000)]
 
 
 class TestHops:
     def test_of_a_wait_behind_an_intermediate(self) -> None:
         lag = Lag()
-        one = stamped(1, original=1.0, immediate=3.0)
-        take(lag, look(4, f"{A}:1", "", queued=one, source=B))
+        transaction = stamped(1, original=1.0, immediate=3.0)
+        take(lag, look(4, f"{A}:1", "", queued=transaction, source=B))
         (found,) = lag.sources
         assert (found.waits, found.hop_waits) == (Span(3_000_000), Span(1_000_000))
 
@@ -250,30 +264,30 @@ class TestClocks:
         own = Clock(60_000_000 - 300, 60_000_000 + 300, 0)
         take_at = look(0, "", "")
         lag.take(take_at, 1, own, CLOCKS)
-        one = stamped(1, 1.0, ended=61.5)
-        (found,) = lag.take(look(62, f"{A}:1", f"{A}:1", applied(one)), 1, own, CLOCKS)
+        transaction = stamped(1, 1.0, ended=61.5)
+        (found,) = lag.take(look(62, f"{A}:1", f"{A}:1", applied(transaction)), 1, own, CLOCKS)
         assert found.end_to_end == Span(500_300, 600)
         assert found.end_to_end.least_us == 499_700
 
     def test_of_an_unknown_clock_nothing_is_certain(self) -> None:
         lag = Lag()
         lag.take(look(0, "", ""), 1, SAME, {})
-        one = stamped(1, 1.0, ended=61.5)
-        (found,) = lag.take(look(62, f"{A}:1", f"{A}:1", applied(one)), 1, SAME, {})
+        transaction = stamped(1, 1.0, ended=61.5)
+        (found,) = lag.take(look(62, f"{A}:1", f"{A}:1", applied(transaction)), 1, SAME, {})
         assert found.end_to_end == Span(60_500_000, None)
         assert found.end_to_end.least_us == 0
 
     def test_an_original_that_is_newer_than_the_immediate_is_told_until_it_is_not(self) -> None:
         lag = Lag()
-        told = []
+        messages = []
         moments = [(1, 1.0, 1.0), (2, 9.0, 2.0), (3, 9.5, 3.0), (4, 4.0, 4.0)]
         for number, original, immediate in moments:
-            one = stamped(number, original, immediate)
-            taken = look(10, f"{A}:1-{number}", "", queued=one, source=B)
+            transaction = stamped(number, original, immediate)
+            taken = look(10, f"{A}:1-{number}", "", queued=transaction, source=B)
             for _ in range(2):
                 take(lag, taken)
-                told.append(lag.disordered)
-        assert told == [False, False, True, True, True, True, False, False]
+                messages.append(lag.disordered)
+        assert messages == [False, False, True, True, True, True, False, False]
 
     def test_an_older_one_that_is_applied_later_does_not_take_it_back(self) -> None:
         lag = Lag()

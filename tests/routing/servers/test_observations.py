@@ -104,23 +104,23 @@ def test_a_bound_is_kept(commits: list[tuple[int, int]], now: int, bound: int) -
 def looked(*logged: bool) -> Observations:
     """Observations at 10 s, 11 s …, all of the same state; `logged` says which are in the log."""
     found = Observations()
-    for number, its in enumerate(logged):
-        found.take(Observation(10.0 + number, first(5), logged=its))
+    for number, is_logged in enumerate(logged):
+        found.take(Observation(10.0 + number, first(5), logged=is_logged))
     return found
 
 
 def test_what_a_read_relies_on_is_logged_once() -> None:
     found = looked(False, False, False)
-    told = found.to_log(10.5, first(5))
-    assert told is not None
-    assert told.asked_at == 12.0, "the newest that says the same serves longest"
+    proof = found.to_log(10.5, first(5))
+    assert proof is not None
+    assert proof.asked_at == 12.0, "the newest that says the same serves longest"
     assert found.to_log(10.5, first(5)) is None
     assert found.to_log(11.9, first(5)) is None
     found.take(Observation(13.0, first(5), logged=False))
     assert found.to_log(11.9, first(5)) is None
-    told = found.to_log(12.1, first(5))
-    assert told is not None
-    assert told.asked_at == 13.0
+    proof = found.to_log(12.1, first(5))
+    assert proof is not None
+    assert proof.asked_at == 13.0
 
 
 def test_what_is_logged_already_will_do() -> None:
@@ -133,9 +133,9 @@ def test_what_is_logged_already_will_do() -> None:
 def test_what_says_more_than_the_read_relies_on_will_not() -> None:
     found = looked(False)
     found.take(Observation(11.0, first(6)))
-    told = found.to_log(10.0, first(5))
-    assert told is not None
-    assert told.asked_at == 10.0
+    proof = found.to_log(10.0, first(5))
+    assert proof is not None
+    assert proof.asked_at == 10.0
 
 
 def test_nothing_is_logged_of_an_earlier_primary() -> None:

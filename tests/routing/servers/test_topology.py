@@ -618,7 +618,7 @@ def test_who_followed_a_primary_that_lost_transactions_differs_from_one_that_has
     topology.promote(first)
     first.observed("another" if rebuilt else V, STARTED, had, had)
     topology.compare(topology.held_by_replicas(), had)
-    assert [one.diverged for one in topology.servers] == [False] + [not rebuilt] * 2
+    assert [server.diverged for server in topology.servers] == [False] + [not rebuilt] * 2
 
 
 def test_only_a_start_since_the_last_question_has_broken_connections(server: Server) -> None:

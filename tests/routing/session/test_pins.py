@@ -162,7 +162,7 @@ def test_a_table_in_another_default_schema_is_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "one"),
+    ("text", "is_lock"),
     [
         ("SELECT GET_LOCK('a', 1)", True),
         ("SELECT RELEASE_LOCK(?) AS r", True),
@@ -173,8 +173,8 @@ def test_a_table_in_another_default_schema_is_another() -> None:
         ("SELECT 1", False),
     ],
 )
-def test_whose_row_tells_of_a_lock(text: str, one: bool) -> None:
-    assert classify(text.encode()).is_one_lock is one
+def test_whose_row_tells_of_a_lock(text: str, is_lock: bool) -> None:
+    assert classify(text.encode()).is_one_lock is is_lock
 
 
 def test_of_two_readings_only_what_is_taken_counts() -> None:

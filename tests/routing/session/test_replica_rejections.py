@@ -26,9 +26,9 @@ def test_something_else_may_be_taken() -> None:
     rejections.add(ONE, "no", TOLD, 100.0)
     rejections.add(ONE, "no", TOLD, 100.0)
     assert rejections.causes(TOLD) == [(ONE, "no")]
-    for told in ((2, 0, 0), (1, 1, 0), (1, 0, 1)):
-        assert not rejections.hold(ONE, told, 100.0)
-        assert not rejections.causes(told)
+    for versions in ((2, 0, 0), (1, 1, 0), (1, 0, 1)):
+        assert not rejections.hold(ONE, versions, 100.0)
+        assert not rejections.causes(versions)
     assert not rejections.hold(OTHER, TOLD, 100.0)
     assert rejections.add(ONE, "nor this", (2, 0, 0), 100.0) == 1
     assert rejections.causes((2, 0, 0)) == [(ONE, "nor this")]

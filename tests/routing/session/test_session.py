@@ -77,11 +77,11 @@ def test_closing_gaps_never_forgets_and_never_invents(written: list[int], others
     for number in sorted(others):
         committed |= gtids(f"{U}:{number}")
     for number in written:
-        one = gtids(f"{U}:{number}")
-        committed |= one
-        session.wrote(one, primary)
-        primary.proved(one, 0)
-        assert one <= session.required
+        new_gtid = gtids(f"{U}:{number}")
+        committed |= new_gtid
+        session.wrote(new_gtid, primary)
+        primary.proved(new_gtid, 0)
+        assert new_gtid <= session.required
     own = EMPTY
     for number in written:
         own |= gtids(f"{U}:{number}")

@@ -118,6 +118,11 @@ def test_other_trackers_do_not_change_what_is_tracked() -> None:
 
 def test_what_a_client_is_told_of_its_transactions() -> None:
     trackers = Trackers("OWN_GTID")
-    for value, told in (("STATE", True), ("'OFF'", False), ("CHARACTERISTICS", True), ("0", False)):
+    for value, tracks in (
+        ("STATE", True),
+        ("'OFF'", False),
+        ("CHARACTERISTICS", True),
+        ("0", False),
+    ):
         trackers.set("session_track_transaction_info", value)
-        assert trackers.of_transactions is told
+        assert trackers.of_transactions is tracks

@@ -66,8 +66,8 @@ def test_texts_that_differ_in_literals_are_looked_at_once(count: Count) -> None:
 def test_whole_numbers_are_searched_for_once(text: str) -> None:
     classifier = Classifier()
     for number in (3, 7, 7, 0):
-        one = text.replace("%d", str(number)).encode()
-        assert classifier.classify(one, 0) == classify_text(one, 0)
+        number_text = text.replace("%d", str(number)).encode()
+        assert classifier.classify(number_text, 0) == classify_text(number_text, 0)
     assert list(classifier._forms[0].young) == [re.sub(r"%d|\d", "0", text).encode()]
     assert len(classifier._skeletons[0].young) == 1
     assert not classifier._texts[0].young
@@ -92,8 +92,8 @@ def test_digits_of_names_are_not_numbers() -> None:
 def test_a_text_with_a_nul_is_not_taken_for_the_names_of_another() -> None:
     classifier = Classifier()
     text = b"SELECT c FROM t0 WHERE id = 0"
-    for one in (text, text + b"\x000", text):
-        assert classifier.classify(one, 0) == classify_text(one, 0)
+    for name_text in (text, text + b"\x000", text):
+        assert classifier.classify(name_text, 0) == classify_text(name_text, 0)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_what_literals_decide_is_looked_at_each_time(count: Count) -> None:
         killed = classifier.classify(b"KILL %d" % number, 0)
         assert killed.kill_target == number
         assigned = classifier.classify(b"SET a=%d" % number, 0)
-        assert [one.value for one in assigned.assignments] == [str(number)]
+        assert [assignment.value for assignment in assigned.assignments] == [str(number)]
         several = classifier.classify(b"SELECT 1; SET a=%d" % number, 0)
-        assert [one.value for one in several.assignments] == [str(number)]
+        assert [assignment.value for assignment in several.assignments] == [str(number)]
     assert count.calls == 16
 
 
@@ -162,13 +162,13 @@ def test_what_is_asked_for_stays(count: Count) -> None:
 def test_a_text_that_nothing_keeps_is_looked_at_once_in_a_row(count: Count) -> None:
     """Several callers may ask for the same statement in a row."""
     classifier = Classifier()
-    one, other = (b'SELECT "f"(1), ' + name * MAX_KEY for name in (b"a", b"b"))
+    first, second = (b'SELECT "f"(1), ' + name * MAX_KEY for name in (b"a", b"b"))
     for looked_at, text, mode in (
-        (1, one, 0),
-        (2, other, 0),
-        (3, one, 0),
-        (4, one, MODE_ANSI_QUOTES),
-        (5, one, 0),
+        (1, first, 0),
+        (2, second, 0),
+        (3, first, 0),
+        (4, first, MODE_ANSI_QUOTES),
+        (5, first, 0),
     ):
         for _ in range(3):
             assert classifier.classify(text, mode) == classify_text(text, mode)

@@ -106,7 +106,7 @@ def test_what_asks_for_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("comment", "said"),
+    ("comment", "message"),
     [
         ("consistncy=STRONG", "no setting consistncy; did you mean consistency?"),
         ("wait-budget=5", "no setting wait-budget; did you mean wait_budget?"),
@@ -135,15 +135,15 @@ def test_what_asks_for_nothing(text: str) -> None:
         ("was here", "want name=value"),
     ],
 )
-def test_what_is_wrong(comment: str, said: str) -> None:
+def test_what_is_wrong(comment: str, message: str) -> None:
     found = of(f"/* tidegate {comment} */ SELECT 1")
     assert isinstance(found, WrongOwn)
-    assert found.message.startswith(f"in the comment to Tidegate: {said}")
+    assert found.message.startswith(f"in the comment to Tidegate: {message}")
     assert len(found.message) < 300
 
 
 @pytest.mark.parametrize(
-    ("comment", "said"),
+    ("comment", "message"),
     [
         ("tidegate_consistency=STRONG", "did you mean consistency?"),
         ("tidegate.consistency=STRONG", "did you mean consistency?"),
@@ -152,10 +152,10 @@ def test_what_is_wrong(comment: str, said: str) -> None:
         ("tidegate=STRONG", "want name=value"),
     ],
 )
-def test_what_was_probably_meant_is_not_passed_over(comment: str, said: str) -> None:
+def test_what_was_probably_meant_is_not_passed_over(comment: str, message: str) -> None:
     found = of(f"/* {comment} */ SELECT 1")
     assert isinstance(found, WrongOwn)
-    assert said in found.message
+    assert message in found.message
 
 
 def test_a_comment_that_is_no_utf8() -> None:

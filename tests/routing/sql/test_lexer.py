@@ -210,7 +210,7 @@ def test_executable_comments_for_each_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (b"SELECT c FROM t1 WHERE id=5023", b"SELECT c FROM t1 WHERE id=7"),
         (b"SELECT 'a', 2.5", b"SELECT \"it''s\", '--'"),
@@ -220,12 +220,12 @@ def test_executable_comments_for_each_server() -> None:
         (b"SELECT `a'b`, 1", b"SELECT `a'b`, 2"),
     ],
 )
-def test_skeletons_that_are_one(one: bytes, other: bytes) -> None:
-    assert skeleton(one, 0) == skeleton(other, 0) is not None
+def test_skeletons_that_are_one(first: bytes, second: bytes) -> None:
+    assert skeleton(first, 0) == skeleton(second, 0) is not None
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (b"SELECT c", b"SELECT c'x'"),
         (b"SELECT 1f(2)", b"SELECT 2f(2)"),
@@ -242,8 +242,8 @@ def test_skeletons_that_are_one(one: bytes, other: bytes) -> None:
         (b"SELECT 1.5e-- f()", b"SELECT 1.5"),
     ],
 )
-def test_skeletons_that_differ(one: bytes, other: bytes) -> None:
-    assert skeleton(one, 0) != skeleton(other, 0)
+def test_skeletons_that_differ(first: bytes, second: bytes) -> None:
+    assert skeleton(first, 0) != skeleton(second, 0)
 
 
 def test_skeletons_by_mode() -> None:

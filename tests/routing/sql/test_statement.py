@@ -374,7 +374,9 @@ def test_stored_functions_never_pass_as_reads() -> None:
 
 
 def assigned(text: str) -> list[tuple[str, str, str | None]]:
-    return [(one.scope, one.name, one.value) for one in of(text).assignments]
+    return [
+        (assignment.scope, assignment.name, assignment.value) for assignment in of(text).assignments
+    ]
 
 
 @pytest.mark.parametrize(
@@ -469,7 +471,7 @@ def test_assignments(text: str, expected: list[tuple[str, str, str | None]]) -> 
 def test_tracking_is_watched(text: str) -> None:
     statement = of(text)
     assert statement.touches_tracking
-    assert any(one.name == "session_track_gtids" for one in statement.assignments)
+    assert any(assignment.name == "session_track_gtids" for assignment in statement.assignments)
 
 
 def test_tracking_that_is_not_touched() -> None:
@@ -512,7 +514,7 @@ def test_several_statements() -> None:
     assert statement.kind is StatementClass.WRITE
     assert statement.pins
     assert not statement.may_write
-    assert [one.name for one in statement.assignments] == ["a", "b"]
+    assert [assignment.name for assignment in statement.assignments] == ["a", "b"]
     assert of("SELECT 1; INSERT INTO t VALUES (1)").may_write
     for text in ("SELECT 1;", "SELECT ';'", "SELECT 1 -- ;\n", "SELECT `;` ; -- x"):
         assert not of(text).multi

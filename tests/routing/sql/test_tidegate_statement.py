@@ -445,12 +445,12 @@ def proxys(text: str) -> Statement:
 
 
 def test_the_statement_of_a_statement_to_tidegate() -> None:
-    one = proxys("SET tidegate_token = 'abc'")
+    statement = proxys("SET tidegate_token = 'abc'")
     other = proxys("set tidegate_token='def' -- x\n;")
-    assert one.own == assigned("token", "abc")
+    assert statement.own == assigned("token", "abc")
     assert other.own == assigned("token", "def")
-    assert one.digest == other.digest
-    assert one.digest != proxys("SHOW TIDEGATE LAST").digest
+    assert statement.digest == other.digest
+    assert statement.digest != proxys("SHOW TIDEGATE LAST").digest
 
 
 @pytest.mark.parametrize(

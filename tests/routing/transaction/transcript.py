@@ -137,7 +137,11 @@ class Servers:
 
     def of(self, server: Server) -> Connection:
         """The connection to a server."""
-        return next(one for one in [self.primary, *self.replicas] if one.server is server)
+        return next(
+            connection
+            for connection in [self.primary, *self.replicas]
+            if connection.server is server
+        )
 
     def track(self) -> None:
         """Nobody looks at trackers."""
@@ -220,13 +224,13 @@ class Play:
             yield line
             match = _LINE.fullmatch(line)
             assert match is not None, line
-            direction, text, flags, told = match.groups()
-            went = self._happen(text) if direction == "--" else self._run(text, flags, told)
+            direction, text, flags, trackers = match.groups()
+            went = self._happen(text) if direction == "--" else self._run(text, flags, trackers)
             yield f"<< {went}{self.state()}{self._done()}"
 
     # Statements
 
-    def _run(self, text: str, flags: str | None, told: str | None) -> str:
+    def _run(self, text: str, flags: str | None, trackers: str | None) -> str:
         command = self.command(text)
         outcome = CommandOutcome(command)
         statement = command.statement
@@ -254,7 +258,7 @@ class Play:
         if flags is None:
             self.in_flight = (connection, command, outcome)
         else:
-            self._answered(connection, command, outcome, flags, told)
+            self._answered(connection, command, outcome, flags, trackers)
         return f"{connection.server.name} {reason.value} | "
 
     def _is_gone(self, decision: Decision) -> bool:
@@ -336,15 +340,15 @@ class Play:
         command: Command,
         outcome: CommandOutcome,
         flags: str,
-        told: str | None,
+        trackers: str | None,
     ) -> None:
         words = flags.split(", ")
         error = next((_ERRORS[word] for word in words if word in _ERRORS), 0)
         status = 0 if "manual" in words or error else AUTOCOMMIT
         status |= sum(_FLAGS.get(word, 0) for word in words)
         connection.stream = answer(status, error)
-        if told:
-            pairs = [pair.split("=") for pair in told.split(", ")]
+        if trackers:
+            pairs = [pair.split("=") for pair in trackers.split(", ")]
             block = b"".join(system_variable_entry(name, value) for name, value in pairs)
             connection.stream.session_states.append(block)
             self.command_effects.take_trackers(connection, command, outcome)  # type: ignore[arg-type]
@@ -372,7 +376,9 @@ class Play:
 
     def _breaks(self, name: str) -> None:
         """The connection to a replica breaks, and another one is opened."""
-        next(one for one in self.servers.replicas if one.server.name == name).mirror = Mirror()
+        next(
+            connection for connection in self.servers.replicas if connection.server.name == name
+        ).mirror = Mirror()
 
     def _answers(self, flags: str) -> None:
         """The answer that was awaited comes."""
@@ -435,11 +441,11 @@ class Play:
     def _done(self) -> str:
         done = []
         for connection in [self.servers.primary, *self.servers.replicas]:
-            done += [f"{connection.server.name} {said}" for said in connection.sent]
+            done += [f"{connection.server.name} {text}" for text in connection.sent]
             connection.sent.clear()
         done += self.metrics.counted
         self.metrics.counted.clear()
-        return "".join(f"; {one}" for one in done)
+        return "".join(f"; {text}" for text in done)
 
 
 def answer(status: int, error: int = 0) -> Any:
