@@ -43,17 +43,17 @@ def test_times_are_shown_in_the_systems_time_zone() -> None:
 
 def test_text_has_both_timestamps_of_each_transaction(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["binlog", str(path("transactions"))]) == 0
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     transactions = binlogs.gtid_events("transactions")
-    lines = told.out.splitlines()
+    lines = output.out.splitlines()
     assert len([line for line in lines if "GTID_NEXT" in line]) == len(transactions)
     for event in transactions:
         assert event.timestamps is not None
         statement = f"session.original_commit_timestamp={event.timestamps.original}*/"
-        assert statement in told.out
-        assert f"# immediate_commit_timestamp={event.timestamps.immediate} (" in told.out
+        assert statement in output.out
+        assert f"# immediate_commit_timestamp={event.timestamps.immediate} (" in output.out
     assert "# commit_lag=unknown" in lines
-    assert "skipped events: 1 of type 38" in told.err
+    assert "skipped events: 1 of type 38" in output.err
 
 
 def test_json_has_one_object_per_transaction(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_damage_is_named_and_what_was_readable_is_kept(
     encrypted.write_bytes(b"\xfdbin" + bytes(600))
     files = [str(broken), str(encrypted), str(tmp_path / "missing"), str(path("anonymous"))]
     assert cli.main(["binlog", *files]) == 1
-    told = capsys.readouterr()
-    assert told.out.count("GTID_NEXT") == 2 + 2
-    assert f"{broken}: at {third.position}: the file ends" in told.err
-    assert f"{encrypted}: at 0: the file is encrypted" in told.err
-    assert f"{tmp_path / 'missing'}: No such file" in told.err
+    output = capsys.readouterr()
+    assert output.out.count("GTID_NEXT") == 2 + 2
+    assert f"{broken}: at {third.position}: the file ends" in output.err
+    assert f"{encrypted}: at 0: the file is encrypted" in output.err
+    assert f"{tmp_path / 'missing'}: No such file" in output.err
 
 
 def test_a_log_of_5_7_has_no_timestamps_and_strange_events_are_counted(
@@ -101,16 +101,16 @@ def test_a_log_of_5_7_has_no_timestamps_and_strange_events_are_counted(
     old = tmp_path / "old"
     old.write_bytes(log)
     assert cli.main(["binlog", "--format", "json", str(old)]) == 0
-    told = capsys.readouterr()
-    row = json.loads(told.out)
+    output = capsys.readouterr()
+    row = json.loads(output.out)
     assert row["gtid"] == "11111111-2222-3333-4444-555555555555:9"
     assert row["original_commit_timestamp"] is row["commit_lag_us"] is None
-    assert f"{old}: skipped events: 2 of type 99" in told.err
+    assert f"{old}: skipped events: 2 of type 99" in output.err
     old.write_bytes(log[:-1] + b"!")
     assert cli.main(["binlog", str(old)]) == 1
-    told = capsys.readouterr()
-    assert "# immediate_commit_timestamp=0 (" in told.out
-    assert "the checksum of an event of 36 bytes is wrong" in told.err
+    output = capsys.readouterr()
+    assert "# immediate_commit_timestamp=0 (" in output.out
+    assert "the checksum of an event of 36 bytes is wrong" in output.err
 
 
 def test_parquet_needs_a_directory_and_what_writes_it(tmp_path: Path) -> None:

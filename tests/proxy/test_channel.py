@@ -31,8 +31,8 @@ def channel_on(transport: FakeTransport, limit: int = 1 << 16) -> PacketChannel:
     return channel
 
 
-async def eventually(what: Callable[[], bool]) -> None:
-    while not what():  # noqa: ASYNC110 what is waited for tells nobody
+async def eventually(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 what is waited for tells nobody
         await asyncio.sleep(0.005)
 
 

@@ -208,8 +208,8 @@ def test_documented_defaults_are_those_of_the_help() -> None:
         match = re.search(r"default ([^ )]+)\)", option.help)
         if match and option.name != "primary":
             value = re.escape(match[1])
-            told = rf"Default\s`?{value}\b|\b{value}`?\s\(default"
-            assert re.search(told, bodies[option.name]), option.name
+            pattern = rf"Default\s`?{value}\b|\b{value}`?\s\(default"
+            assert re.search(pattern, bodies[option.name]), option.name
 
 
 def test_the_documented_files_are_valid(tmp_path: Path) -> None:

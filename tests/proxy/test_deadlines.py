@@ -123,9 +123,9 @@ def test_each_is_reached_when_it_is_due_unless_it_is_cancelled(
         else:
             expected[number] = now + length
     made = {}
-    for at, what, number in sorted(events):
+    for at, action, number in sorted(events):
         clock.current(at)
-        if what == 0:
+        if action == 0:
             made[number] = deadlines.after(
                 limits[number][1],
                 lambda number=number: reached.setdefault(number, clock.now),

@@ -50,7 +50,7 @@ class Served:
 
 
 def handlers() -> list[threading.Thread]:
-    return [one for one in threading.enumerate() if "process_request" in one.name]
+    return [thread for thread in threading.enumerate() if "process_request" in thread.name]
 
 
 @pytest.fixture(scope="module")

@@ -86,13 +86,13 @@ class Worker:
 
 @given(st.lists(changes, min_size=1, max_size=30))
 def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) -> None:
-    one, many = Worker(), Worker()
+    first, second = Worker(), Worker()
     servers = [Server("db1:3306", Role.PRIMARY), Server("db2:3306", Role.REPLICA)]
     course = [choices[0] for choices in CHOICES]
     for field, value in steps:
         course[field] = value
-        place, role, restarts, reason, proof, ending, rules, sql = course
-        server = None if place is None else servers[place]
+        index, role, restarts, reason, proof, ending, rules, sql = course
+        server = None if index is None else servers[index]
         if server is not None:
             server.role = role
             for number in range(restarts):
@@ -109,7 +109,7 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
         outcome.reason, outcome.proof = reason, proof
         if server is not None:
             outcome.decision = Decision(server, Reason.READ, Proof.KNOWN, GtidSet.parse(f"{U}:1-9"))
-        one.account.enter(command, outcome, server, ending)
-        many.open().enter(command, outcome, server, ending)
-    assert one.lines == many.lines
-    assert one.counts == many.counts
+        first.account.enter(command, outcome, server, ending)
+        second.open().enter(command, outcome, server, ending)
+    assert first.lines == second.lines
+    assert first.counts == second.counts

@@ -192,10 +192,12 @@ def test_a_password_is_not_shown() -> None:
 
 def test_what_is_told_with_the_first_statement() -> None:
     own = {"tidegate_client": "[fe80::1%eth0]:33", "tidegate_session": "it's\\me/5"}
-    told = b"SET @tidegate_client=_latin1'[fe80::1%eth0]:33',@tidegate_session=_latin1'it?s?me/5'"
-    assert attributes.told(own) == told
+    statement = (
+        b"SET @tidegate_client=_latin1'[fe80::1%eth0]:33',@tidegate_session=_latin1'it?s?me/5'"
+    )
+    assert attributes.told(own) == statement
     packets = preface(Role.PRIMARY, known(), own, False)
-    assert [packet[5:] for packet in packets] == [told, b"SET ROLE NONE"]
+    assert [packet[5:] for packet in packets] == [statement, b"SET ROLE NONE"]
     roles = replace(known(), identity=replace(IDENTITY, roles="`r`@`%`"))
     assert len(preface(Role.PRIMARY, roles, own, False)) == 1
     assert len(preface(Role.REPLICA, known(), own, False)) == 1

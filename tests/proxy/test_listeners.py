@@ -127,10 +127,10 @@ class Running:
 def started() -> Iterator[list[Running]]:
     running: list[Running] = []
     yield running
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
+    for process in running:
+        if process.process.poll() is None:
+            process.process.kill()
+            process.process.wait()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -146,8 +146,8 @@ def test_every_port_greets(
     for port in found:
         with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
             assert client.recv(5)[4:] == b"\x0a"  # the version of the greeting
-    said = f"listens on port {', '.join(map(str, found))}\n"
-    assert running.stderr.count(said) == workers
+    line = f"listens on port {', '.join(map(str, found))}\n"
+    assert running.stderr.count(line) == workers
     running.process.send_signal(signal.SIGTERM)
     assert running.process.wait(60) == 0
     assert "Traceback" not in running.stderr

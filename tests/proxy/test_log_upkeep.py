@@ -46,8 +46,8 @@ def unpacked(path: Path) -> bytes:
     return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(path.read_bytes())).read()
 
 
-def count(metrics: Metrics, what: str, *labels: str) -> float:
-    series = metrics.snapshot()["values"][f"tidegate_routing_log_{what}"]
+def count(metrics: Metrics, name: str, *labels: str) -> float:
+    series = metrics.snapshot()["values"][f"tidegate_routing_log_{name}"]
     return {tuple(names): value for names, value in series}.get(labels, 0)
 
 

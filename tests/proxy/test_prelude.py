@@ -254,11 +254,11 @@ def test_a_command_goes_as_it_came_but_for_a_servers_own_ids() -> None:
     packet = frame(execute % b"\x01\x00\x00\x00", 0)
     runs = Command(Code.COM_STMT_EXECUTE, OWN, packet, read.statement, prepared=prepared)
     assert command_batch.expected(runs) is FORWARD[RESULTS]
-    there = frame(execute % b"\x09\x00\x00\x00", 0)
-    assert command_batch.own_packet(runs, PreparedHandle(9), False) == there
+    renamed = frame(execute % b"\x09\x00\x00\x00", 0)
+    assert command_batch.own_packet(runs, PreparedHandle(9), False) == renamed
     prepared.new_long_data().append(frame(b"\x18\x01\x00\x00\x00\x00\x00x", 0))
     long = frame(b"\x18\x09\x00\x00\x00\x00\x00x", 0)
-    assert command_batch.own_packet(runs, PreparedHandle(9), False) == long + there
+    assert command_batch.own_packet(runs, PreparedHandle(9), False) == long + renamed
     prepared.asks_cursor = True
     assert command_batch.expected(runs) is FORWARD_CURSOR
 

@@ -58,8 +58,8 @@ def read(directory: Path) -> list[dict[str, Any]]:
     return sorted(records, key=lambda record: record["seq"])
 
 
-def count(metrics: Metrics, what: str) -> float:
-    return metrics.snapshot()["values"][f"tidegate_routing_log_{what}_total"][0][1]
+def count(metrics: Metrics, name: str) -> float:
+    return metrics.snapshot()["values"][f"tidegate_routing_log_{name}_total"][0][1]
 
 
 def test_records_reach_a_file_that_is_completed_at_the_stop(

@@ -46,7 +46,7 @@ def keep(file: ScopeFile, number: int, kept: KeptScope) -> None:
 
 def found(folder: Path) -> dict[str, KeptScope]:
     with closing(ScopeFile(folder, COUNT)) as file:
-        return {one.kept.key: one.kept for one in file.scopes}
+        return {entry.kept.key: entry.kept for entry in file.scopes}
 
 
 def rows_of(folder: Path) -> int:
@@ -205,13 +205,14 @@ def test_only_some_scopes_are_compressed_at_once(tmp_path: Path) -> None:
     with closing(ScopeFile(tmp_path, COUNT)) as file:
         compressed = [
             file.write(
-                [Change(one, scope(f"{U}:1-{end}", key=str(one)), 1) for one in numbers], []
+                [Change(number, scope(f"{U}:1-{end}", key=str(number)), 1) for number in numbers],
+                [],
             ).compressed
             for end in range(1, 50)
         ]
     at_once = scope_rows._COMPRESSED_AT_ONCE * (scope_rows._COMPRESS_ABOVE + 20)
     assert 0 < max(compressed) <= at_once
-    assert set(found(tmp_path)) == {str(one) for one in numbers}
+    assert set(found(tmp_path)) == {str(number) for number in numbers}
 
 
 # What makes all of them unknown, with what is kept of them.
@@ -250,7 +251,7 @@ def test_a_machine_that_goes_down_later_takes_nothing_of_what_ended_well(tmp_pat
         file.end([(77, 1)])
     machine_went_down(tmp_path)
     with closing(ScopeFile(tmp_path, COUNT)) as file:
-        assert [(one.kept, one.used_us) for one in file.scopes] == [(scope(f"{U}:1-3"), 77)]
+        assert [(entry.kept, entry.used_us) for entry in file.scopes] == [(scope(f"{U}:1-3"), 77)]
 
 
 def test_without_a_boot_id_only_a_good_end_counts(
@@ -285,7 +286,10 @@ def test_a_mark_survives_a_process_that_is_killed(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    assert {key: one.unknown for key, one in found(tmp_path).items()} == {"ann": True, "bob": False}
+    assert {key: entry.unknown for key, entry in found(tmp_path).items()} == {
+        "ann": True,
+        "bob": False,
+    }
 
 
 # What can be wrong with it.
@@ -379,5 +383,5 @@ def test_scopes_beyond_a_lower_limit_are_forgotten(tmp_path: Path) -> None:
         keep(file, 1, scope(f"{U}:1"))
         keep(file, COUNT, scope(f"{U}:1", key="bob"))
     with closing(ScopeFile(tmp_path, 10)) as file:
-        assert [one.kept.key for one in file.scopes] == ["ann"]
+        assert [entry.kept.key for entry in file.scopes] == ["ann"]
     assert set(found(tmp_path)) == {"ann"}

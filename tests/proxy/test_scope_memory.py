@@ -15,9 +15,9 @@ BOB = (Scope.USER, "bob")
 
 def test_workers_see_what_the_others_have_written(tmp_path: Path) -> None:
     make(tmp_path, 2)
-    one, other = ScopeMemory(tmp_path, 2, 0), ScopeMemory(tmp_path, 2, 1)
-    one.begin_reading(one.row(ANN))
-    assert other.is_read(other.row(ANN))
+    first, second = ScopeMemory(tmp_path, 2, 0), ScopeMemory(tmp_path, 2, 1)
+    first.begin_reading(first.row(ANN))
+    assert second.is_read(second.row(ANN))
 
 
 @pytest.mark.parametrize("workers", [2, 3, 64])

@@ -91,14 +91,14 @@ def test_the_user_comes_before_the_schema_before_the_listener(
     path: Path, key: str, present: tuple[str, ...]
 ) -> None:
     names = {"listeners": '"127.0.0.1:6447"', "schemas": "s", "users": "u"}
-    said = dict(zip(names, SETTINGS[key], strict=True))
-    text = "".join(f'[{kind}.{names[kind]}]\n{key} = "{said[kind]}"\n' for kind in present)
+    values = dict(zip(names, SETTINGS[key], strict=True))
+    text = "".join(f'[{kind}.{names[kind]}]\n{key} = "{values[kind]}"\n' for kind in present)
     config = from_text(path, text)
     expected = config.rules
     if present:
-        read = tables.read("users", {"x": {key: said[present[-1]]}})
+        read = tables.read("users", {"x": {key: values[present[-1]]}})
         expected = read["x"].applied_to(expected)
-        assert expected != config.rules or said[present[-1]] == "primary"
+        assert expected != config.rules or values[present[-1]] == "primary"
     assert config.rules_for("u", "s", SECOND) == expected
     # Nobody else gets any of it.
     assert config.rules_for("v", "t", config.listen) == config.rules

@@ -187,10 +187,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return running[-1]
 
     yield start
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
+    for process in running:
+        if process.process.poll() is None:
+            process.process.kill()
+            process.process.wait()
 
 
 def is_running(pid: int) -> bool:
@@ -365,10 +365,12 @@ def test_an_address_in_use_is_said(start: Start, workers: str, option: str) -> N
 
 
 def test_several_workers_start_where_one_has_just_stopped(start: Start) -> None:
-    with socket.create_server(("127.0.0.1", reserve_port())) as one:  # without SO_REUSEPORT
-        address = one.getsockname()
+    with socket.create_server(("127.0.0.1", reserve_port())) as listener:  # without SO_REUSEPORT
+        address = listener.getsockname()
         with socket.create_connection(address) as client:
-            one.accept()[0].close()  # first, as at a stop, so that the port keeps the connection
+            listener.accept()[
+                0
+            ].close()  # first, as at a stop, so that the port keeps the connection
             assert client.recv(1) == b""
     running = start(workers="2", listen=f"127.0.0.1:{address[1]}")
     assert running.port() == address[1]
