@@ -48,7 +48,7 @@ def judged() -> Iterator[None]:
 
 def living() -> list[object]:
     """Objects of single connections that were made inside the block and are not freed yet."""
-    return [one for one in gc.get_objects() if isinstance(one, _OF_CONNECTIONS)]
+    return [value for value in gc.get_objects() if isinstance(value, _OF_CONNECTIONS)]
 
 
 def _cycles() -> list[object]:
@@ -56,15 +56,15 @@ def _cycles() -> list[object]:
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)
-    garbage = {id(one): one for one in gc.garbage}
+    garbage = {id(value): value for value in gc.garbage}
     gc.garbage.clear()
-    others = [one for one in garbage.values() if _name(one).startswith(_OTHERS)]
+    others = [value for value in garbage.values() if _name(value).startswith(_OTHERS)]
     while others:
-        one = others.pop()
-        if garbage.pop(id(one), None) is not None:
-            others += gc.get_referents(one)
-    return [one for one in garbage.values() if _name(one).startswith(_PROXYS)]
+        value = others.pop()
+        if garbage.pop(id(value), None) is not None:
+            others += gc.get_referents(value)
+    return [value for value in garbage.values() if _name(value).startswith(_PROXYS)]
 
 
-def _name(one: object) -> str:
-    return f"{type(one).__module__}.{type(one).__qualname__}"
+def _name(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -166,11 +166,11 @@ async def both(scenario: Scenario, **options: Any) -> Lane:
     """Play it on either way, and compare; gives what came of it on the fast path."""
     outcomes = []
     for fast in (False, True):
-        async with lane(fast, **options) as one:
-            await scenario(one)
-            outcomes.append(one.outcome)
-            assert fast or one.went_fast == one.waited_fast == 0
-            last = one
+        async with lane(fast, **options) as fast_path:
+            await scenario(fast_path)
+            outcomes.append(fast_path.outcome)
+            assert fast or fast_path.went_fast == fast_path.waited_fast == 0
+            last = fast_path
     slow, quick = outcomes
     for part, found in slow.items():
         assert quick[part] == found, part

@@ -124,10 +124,10 @@ def asked(server: Server) -> list[str]:
     return [text for _, text in server.statements if not text.startswith(own)]
 
 
-async def eventually(what: Callable[[], bool], limit: float = 20) -> None:
+async def eventually(condition: Callable[[], bool], limit: float = 20) -> None:
     """Wait for something to become true."""
     async with asyncio.timeout(limit):
-        while not what():  # noqa: ASYNC110 what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110 what is waited for tells nobody
             await asyncio.sleep(0.005)
 
 

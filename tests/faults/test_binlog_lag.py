@@ -118,8 +118,10 @@ async def test_who_may_not_read_it_is_told_what_to_grant_once(
         await eventually(lambda: counted(proxy) == had + 1 or proxy.count(ENDS, "denied") > 20)
         faults.clear()
         await measured(proxy)
-    told = [r.getMessage() for r in caplog.records if r.name == binlog_lag.__name__]
-    assert sum("GRANT REPLICATION SLAVE ON *.* TO app" in one for one in told) == 1, told
+    messages = [r.getMessage() for r in caplog.records if r.name == binlog_lag.__name__]
+    assert sum("GRANT REPLICATION SLAVE ON *.* TO app" in message for message in messages) == 1, (
+        messages
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,8 +145,8 @@ async def test_what_ends_it_is_counted_and_it_begins_again(
         had = counted(proxy)
         await insert(proxy, 5)
         await eventually(lambda: counted(proxy) == had + 5)
-    told = [r for r in caplog.records if "does not tell the lag" in r.msg]
-    assert 1 <= len(told) <= 2  # the end of its connections may be one of its own
+    warnings = [r for r in caplog.records if "does not tell the lag" in r.msg]
+    assert 1 <= len(warnings) <= 2  # the end of its connections may be one of its own
 
 
 async def test_what_is_not_logged_is_not_read(caplog: pytest.LogCaptureFixture) -> None:

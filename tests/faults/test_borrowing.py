@@ -246,7 +246,7 @@ async def test_two_that_kill_each_other_do_not_wait_for_each_other() -> None:
             killer.send(query(f"KILL {victim.greeting.thread_id}"))
         await asyncio.sleep(0.05)
         gate.open()
-        ends = {asyncio.create_task(one.rest()) for one in (first, second)}
+        ends = {asyncio.create_task(client.rest()) for client in (first, second)}
         done, others = await asyncio.wait(ends, timeout=20, return_when="FIRST_COMPLETED")
         assert done
         for other in others:
@@ -289,11 +289,11 @@ LAST = {
 }
 
 
-@pytest.mark.parametrize("what", LAST)
+@pytest.mark.parametrize("case", LAST)
 async def test_a_replicas_connection_stays_if_only_that_can_tell_of_the_last_statement(
-    what: str,
+    case: str,
 ) -> None:
-    sql, question, told, stays = LAST[what]
+    sql, question, expected, stays = LAST[case]
     async with stage(replicas=1) as proxy:
         client = await proxy.session()
         assert (await client.query(sql)).rows
@@ -302,7 +302,7 @@ async def test_a_replicas_connection_stays_if_only_that_can_tell_of_the_last_sta
         await eventually(lambda: proxy.count(RESTING) == 1)
         (session,) = proxy.shared.sessions
         assert len(session._servers.replicas) == stays
-        assert (await client.query(question)).rows == told
+        assert (await client.query(question)).rows == expected
 
 
 OPEN = {
@@ -312,13 +312,13 @@ OPEN = {
 }
 
 
-@pytest.mark.parametrize("what", OPEN)
-async def test_a_transaction_that_only_a_replica_has_seen_keeps_the_connection(what: str) -> None:
+@pytest.mark.parametrize("case", OPEN)
+async def test_a_transaction_that_only_a_replica_has_seen_keeps_the_connection(case: str) -> None:
     async with stage(replicas=1) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await proxy.caught_up()
-        for sql in OPEN[what]:
+        for sql in OPEN[case]:
             assert (await client.query(sql)).ok
         before = proxy.statements("replica")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
@@ -347,9 +347,9 @@ async def test_without_the_option_nobody_rests() -> None:
         rest(proxy)
         assert (await client.query("SELECT 1")).value == b"1"
         assert not [
-            one
-            for one in asked(proxy.cluster.primary)
-            if one.startswith(SAVE_STATE_SQL[:30].decode())
+            text
+            for text in asked(proxy.cluster.primary)
+            if text.startswith(SAVE_STATE_SQL[:30].decode())
         ]
 
 

@@ -36,7 +36,9 @@ async def read_once(age: float = 0.0, **options: Any) -> AsyncIterator[tuple[Sta
 
 def results(proxy: Stage) -> tuple[float, float, float]:
     name = "tidegate_confirmations_total"
-    held, lost, unanswered = (proxy.count(name, one) for one in ("held", "lost", "unanswered"))
+    held, lost, unanswered = (
+        proxy.count(name, result) for result in ("held", "lost", "unanswered")
+    )
     return held, lost, unanswered
 
 
@@ -67,8 +69,8 @@ async def test_one_answer_serves_all() -> None:
         (server,) = proxy.shared.topology.replicas
         server.confirmed_at -= 3600
         others = [await proxy.session() for _ in range(2)]
-        for one in (client, *others):
-            assert await count(one) == 1
+        for session in (client, *others):
+            assert await count(session) == 1
         assert questions(proxy) == 1
         assert results(proxy) == (1, 0, 0)
 

@@ -175,9 +175,9 @@ async def test_lost_writes_are_named_and_told_once(caplog: pytest.LogCaptureFixt
     async with watched(scope=Scope.USER) as proxy:
         _, lost = await lose_a_write(proxy)
         await eventually(lambda: proxy.count("tidegate_lost_transactions_total") == 1)
-        (told,) = [r.getMessage() for r in caplog.records if "gone from the primary" in r.msg]
-        assert "scope user 'app'" in told
-        assert lost in told
+        (message,) = [r.getMessage() for r in caplog.records if "gone from the primary" in r.msg]
+        assert "scope user 'app'" in message
+        assert lost in message
         first, second = await proxy.session(), await proxy.session()
         assert (await first.query("SHOW TIDEGATE SCOPES")).rows[1][5] == lost.encode()
         await does(second, "INSERT INTO t VALUES (4)")
@@ -382,9 +382,9 @@ async def test_the_old_primary_returns_with_errant_transactions(
         client = await proxy.session()
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
         assert {row[0]: row[11] for row in rows}[old.address.encode()] == errant.text.encode()
-        told = [r.getMessage() for r in caplog.records if "that the primary has not" in r.msg]
-        assert len(told) == 1
-        assert errant.text in told[0]
+        messages = [r.getMessage() for r in caplog.records if "that the primary has not" in r.msg]
+        assert len(messages) == 1
+        assert errant.text in messages[0]
         assert proxy.count(name, new.address) == proxy.count(name, other.address) == 0
         await does(client, "INSERT INTO t VALUES (9)")
         await eventually(lambda: new.gtids.executed <= old.gtids.executed)
@@ -445,8 +445,8 @@ async def test_names_that_the_primary_lost_and_gives_again(
         primary.gtids.add(GtidSet.parse(f"{primary.gtids.server_uuid}:1"))
         await primary.start()
         await eventually(lambda: server_of(proxy, replica).diverged)
-        (told,) = [r for r in caplog.records if "until it is made anew" in r.msg]
-        assert told.args == (replica.address,)
+        (warning,) = [r for r in caplog.records if "until it is made anew" in r.msg]
+        assert warning.args == (replica.address,)
         client = await proxy.session()
         await does(client, "INSERT INTO t VALUES (2)")
         assert primary.gtids.executed <= replica.gtids.executed

@@ -145,8 +145,8 @@ async def test_the_whole_wait_is_within_the_budget() -> None:
     async with late(1, 100.0, **options) as (proxy, (first,)):
         second = await proxy.session()
         assert await count(second) == 0
-        (mine, theirs) = proxy.shared.sessions
-        theirs.state.own_scope.own = mine.state.required
+        (reader, writer) = proxy.shared.sessions
+        writer.state.own_scope.own = reader.state.required
         first.send(query(COUNT))
         await asyncio.sleep(0.1)
         second.send(query(COUNT))

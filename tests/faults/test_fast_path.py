@@ -148,17 +148,17 @@ async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
         }
         for turn in range(60):
             who = chance.choice([client, other])
-            place = chance.randrange(len(PREPARED_READS))
-            values = [number(chance.randint(0, 3)) for _ in range(PREPARED_READS[place].count("?"))]
+            index = chance.randrange(len(PREPARED_READS))
+            values = [number(chance.randint(0, 3)) for _ in range(PREPARED_READS[index].count("?"))]
             if values and chance.random() < 0.2:
                 values[0] = replace(values[0], name=chance.choice(["tidegate.consistency", "n"]))
             flags = chance.choice([0, 0, 0, 0, 1])  # the last one asks for a cursor
             if capabilities & Capability.CLIENT_QUERY_ATTRIBUTES:
                 flags |= PARAMETER_COUNT_AVAILABLE
-            execution = ComStmtExecute.of(known[who][place], values, flags)
+            execution = ComStmtExecute.of(known[who][index], values, flags)
             if turn % 8 == 7:
                 await lane.does(who, chance.choice(OTHER[-20:] + PLAIN))
-                await lane.does(who, *reset_statement(known[who][place]))
+                await lane.does(who, *reset_statement(known[who][index]))
             else:
                 attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
                 await lane.does(who, execution.serialise(attributes))
@@ -414,8 +414,10 @@ async def test_a_failover_between_two_statements() -> None:
     assert (await both(scenario)).went_fast > 0
 
 
-@pytest.mark.parametrize("what", ["epoch", "term", "strayed", "down", "gtids", "doubt", "refused"])
-async def test_servers_that_change_between_two_statements(what: str) -> None:
+@pytest.mark.parametrize(
+    "change", ["epoch", "term", "strayed", "down", "gtids", "doubt", "refused"]
+)
+async def test_servers_that_change_between_two_statements(change: str) -> None:
     async def scenario(lane: Lane) -> None:
         topology = lane.proxy.shared.topology
         primary, replica = topology.primary, topology.replicas[0]
@@ -423,17 +425,17 @@ async def test_servers_that_change_between_two_statements(what: str) -> None:
         for sql in (READ, WRITE, READ, READ, WRITE, READ):
             await lane.does(client, sql)
         await lane.proxy.caught_up()
-        if what == "epoch":
+        if change == "epoch":
             replica.distrust(replica.epoch)
-        elif what == "term":
+        elif change == "term":
             primary.distrust(primary.epoch)
-        elif what == "strayed":
+        elif change == "strayed":
             replica.diverged_gtids = replica.applied
-        elif what == "down":
+        elif change == "down":
             replica.silent(lane.proxy.shared.now() + 3600)
-        elif what == "gtids":
+        elif change == "gtids":
             primary.gtids = False
-        elif what == "doubt":
+        elif change == "doubt":
             replica.proof_max_age = 0.0
         else:
             topology.refusals.add(lane.sessions[client]._current.command.statement.digest, 1e9)

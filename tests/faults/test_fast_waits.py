@@ -341,21 +341,21 @@ async def test_reads_that_are_audited(share: float) -> None:
     assert ((await both(scenario, self_audit=share)).waited_fast > 0) == (share < 1)
 
 
-@pytest.mark.parametrize("what", ["strayed", "down", "gtids", "doubt", "behind", "epoch"])
-async def test_servers_that_change_between_write_and_read(what: str) -> None:
+@pytest.mark.parametrize("change", ["strayed", "down", "gtids", "doubt", "behind", "epoch"])
+async def test_servers_that_change_between_write_and_read(change: str) -> None:
     async def scenario(lane: Lane) -> None:
         topology, now = lane.proxy.shared.topology, lane.proxy.shared.now()
         primary, replica = topology.primary, topology.replicas[0]
         client = await warm_up(lane)
-        if what == "epoch":
+        if change == "epoch":
             replica.distrust(replica.epoch)
-        elif what == "strayed":
+        elif change == "strayed":
             replica.diverged_gtids = replica.applied
-        elif what == "down":
+        elif change == "down":
             replica.silent(now + 3600)
-        elif what == "gtids":
+        elif change == "gtids":
             primary.gtids = False
-        elif what == "doubt":
+        elif change == "doubt":
             replica.proof_max_age = 0.0
         else:
             replica.timed_out(now + 3600, 1.0)

@@ -87,9 +87,9 @@ async def test_who_comes_first_is_served_first() -> None:
         for number in range(3):
             waiting.append(asyncio.ensure_future(proxy.session()))
             await waits(proxy, number + 1)
-        for number, one in enumerate(waiting):
+        for number, waiter in enumerate(waiting):
             client.abort()
-            client = await one
+            client = await waiter
             assert [later.done() for later in waiting[number + 1 :]] == [False] * (2 - number)
 
 
@@ -483,7 +483,7 @@ async def test_who_comes_back_soon_need_not_log_in() -> None:
         pool, primary = proxy.shared.pool, proxy.shared.topology.primary
         for current in range(3):
             await away(proxy, *clients)
-            await eventually(lambda: all(one.clean for one in pool.of(primary)))
+            await eventually(lambda: all(connection.clean for connection in pool.of(primary)))
             before = proxy.count(LENT)
             for client in clients:
                 assert (await client.query(f"SELECT {current}")).value == b"%d" % current

@@ -92,7 +92,7 @@ async def test_no_more_are_kept_than_are_wanted() -> None:
 async def test_a_server_that_ends_as_the_client_leaves() -> None:
     """Its end is heard by nobody: the session that had the connection is no more."""
     unhandled: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     async with stage() as proxy:
         client = await proxy.session()
         (session,) = proxy.shared.sessions
@@ -239,7 +239,7 @@ async def test_a_promotion_leaves_none_of_either_server() -> None:
         await leave(proxy, client)
         promote(proxy.shared, proxy.shared.topology.replicas[0])
         assert proxy.count(KEPT) == 0
-        await eventually(lambda: sum(one.connections for one in proxy.cluster.servers) == 0)
+        await eventually(lambda: sum(server.connections for server in proxy.cluster.servers) == 0)
 
 
 async def test_a_stop_closes_all() -> None:

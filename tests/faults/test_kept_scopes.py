@@ -241,7 +241,7 @@ async def test_who_has_diverged_is_remembered(tmp_path: Path) -> None:
             consistency=Level.STRONG,
         ) as again:
             client = await again.session()
-            assert [one.diverged for one in again.shared.topology.replicas] == [True, False]
+            assert [replica.diverged for replica in again.shared.topology.replicas] == [True, False]
             await count(client)
             assert again.statements("replica", replicas[0].address) == 0
             client.abort()
@@ -271,7 +271,7 @@ async def test_a_file_that_is_none_stops_nobody(
         async with proxy_of(cluster, tmp_path) as proxy:
             assert known(proxy) == {"app": True}
             assert await count(await proxy.session()) == 1
-    errors = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1  # not each time
     assert "move it away: scopes begin as unknown" in errors[0]
 
@@ -364,14 +364,14 @@ async def test_two_proxies_on_one_directory(
             assert await count(await proxy.session()) == 1
 
 
-@pytest.mark.parametrize("what", [FILE_NAME, MARKS_NAME])
-async def test_files_that_are_removed_while_in_use(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize("name", [FILE_NAME, MARKS_NAME])
+async def test_files_that_are_removed_while_in_use(tmp_path: Path, name: str) -> None:
     async with servers() as cluster:
         async with proxy_of(cluster, tmp_path) as proxy:
             client = await proxy.session()
             assert await count(client) == 0
             await kept(proxy, 1)
-            (tmp_path / what).unlink()
+            (tmp_path / name).unlink()
             await does(client, INSERT)
             assert await count(client) == 1
         async with proxy_of(cluster, tmp_path) as proxy:

@@ -81,23 +81,23 @@ def ear(folder: Path, worker: int) -> Iterator[socket.socket]:
 
 @pytest.mark.parametrize("resting", [True, False])
 async def test_a_session_of_another_worker_is_killed(tmp_path: Path, resting: bool) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
+    async with workers(tmp_path) as (first, second, _):
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
         if not resting:
             assert (await client.query("SELECT 5")).value == b"5"
         await killer.query(f"KILL {told(client)}")
         await ended(client)
         assert (await killer.query("SELECT 6")).value == b"6"
-        assert one.count(UNANSWERED) == 0
+        assert first.count(UNANSWERED) == 0
 
 
 async def test_only_its_statement_is_killed(tmp_path: Path) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
+    async with workers(tmp_path) as (first, second, _):
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
         client.send(query("SELECT SLEEP(1000)"))
-        primary = one.cluster.primary
+        primary = first.cluster.primary
         await eventually(lambda: "SELECT SLEEP(1000)" in asked(primary))
         assert (await killer.query(f"KILL QUERY {told(client)}")).ok
         assert (await client.answer()).value == b"1"
@@ -106,11 +106,11 @@ async def test_only_its_statement_is_killed(tmp_path: Path) -> None:
 
 async def test_a_read_on_a_replica_is_ended(tmp_path: Path) -> None:
     options = {"replicas": 1, "delay": 60.0, "connection_sharing": "off", "wait_budget": 30.0}
-    async with workers(tmp_path, **options) as (one, two, _):
-        killer, client = await one.session(), await two.session()
+    async with workers(tmp_path, **options) as (first, second, _):
+        killer, client = await first.session(), await second.session()
         await client.query("CREATE TABLE t (id INT)")
         client.send(query("SELECT id FROM t"))
-        replica = one.cluster.replicas[0]
+        replica = first.cluster.replicas[0]
         await eventually(lambda: any("WAIT_FOR" in text for text in asked(replica)))
         assert (await killer.query(f"KILL QUERY {told(client)}")).ok
         assert (await client.answer()).packets
@@ -119,10 +119,10 @@ async def test_a_read_on_a_replica_is_ended(tmp_path: Path) -> None:
 
 async def test_an_id_that_the_proxy_made_is_known_to_all_workers(tmp_path: Path) -> None:
     """As it is given where the primary does not greet."""
-    async with workers(tmp_path, connection_sharing="off") as (one, two, _):
-        for proxy in (one, two):
+    async with workers(tmp_path, connection_sharing="off") as (first, second, _):
+        for proxy in (first, second):
             proxy.shared.topology.primary.down_until = proxy.shared.now() + 3600
-        killer, client = await one.session(), await two.session()
+        killer, client = await first.session(), await second.session()
         assert told(client) >= 0x4000_0000
         assert told(client) not in (told(killer), 0)
         assert (await killer.query(f"KILL {told(client)}")).packets
@@ -133,39 +133,39 @@ async def test_an_id_that_the_proxy_made_is_known_to_all_workers(tmp_path: Path)
     "number", ["0", "77777", "4294967295", "4294967296", "9223372036854775807", "9" * 20]
 )
 async def test_the_primary_says_that_nobody_has_an_id(tmp_path: Path, number: str) -> None:
-    async with workers(tmp_path) as (one, _, _):
-        killer = await one.session()
+    async with workers(tmp_path) as (first, _, _):
+        killer = await first.session()
         answer = await killer.query(f"KILL {number}")
         assert number == "9" * 20 or answer.error.code == 1094
-        assert one.count(UNANSWERED) == 0
-        assert f"KILL {number}" in asked(one.cluster.primary)
+        assert first.count(UNANSWERED) == 0
+        assert f"KILL {number}" in asked(first.cluster.primary)
 
 
 async def test_who_has_left_is_unknown(tmp_path: Path) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
+    async with workers(tmp_path) as (first, second, _):
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
         client.abort()
-        await eventually(lambda: not two.shared.sessions)
+        await eventually(lambda: not second.shared.sessions)
         assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
 
 
 async def test_who_may_not_log_in_again_is_unknown(tmp_path: Path) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
-        one.cluster.primary.accounts["app"] = "another"
+    async with workers(tmp_path) as (first, second, _):
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
+        first.cluster.primary.accounts["app"] = "another"
         assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
         assert (await client.read_error()).code == 1045
         await ended(client)
 
 
 async def test_sessions_of_two_workers_kill_each_other(tmp_path: Path) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        first, second = await one.session(), await two.session()
-        await away(one, first)
-        await away(two, second)
-        gate = one.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+    async with workers(tmp_path) as (first_worker, second_worker, _):
+        first, second = await first_worker.session(), await second_worker.session()
+        await away(first_worker, first)
+        await away(second_worker, second)
+        gate = first_worker.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         first.send(query(f"KILL {told(second)}"))
         second.send(query(f"KILL {told(first)}"))
         await asyncio.sleep(0.05)
@@ -178,10 +178,10 @@ async def test_sessions_of_two_workers_kill_each_other(tmp_path: Path) -> None:
 
 
 async def test_a_session_is_killed_while_it_borrows(tmp_path: Path) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
-        gate = one.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+    async with workers(tmp_path) as (first, second, _):
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
+        gate = first.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         client.send(query("SELECT SLEEP(1000)"))
         await asyncio.sleep(0.05)
         killer.send(query(f"KILL {told(client)}"))
@@ -191,77 +191,77 @@ async def test_a_session_is_killed_while_it_borrows(tmp_path: Path) -> None:
 
 
 async def test_the_killer_leaves_meanwhile(tmp_path: Path) -> None:
-    async with workers(tmp_path) as (one, two, _):
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
-        gate = one.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+    async with workers(tmp_path) as (first, second, _):
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
+        gate = first.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         killer.send(query(f"KILL {told(client)}"))
         await asyncio.sleep(0.05)
         killer.abort()
         gate.open()
-        await eventually(lambda: not one.shared.sessions)
+        await eventually(lambda: not first.shared.sessions)
         assert (await client.query("SELECT 5")).value == b"5"
 
 
 async def test_a_worker_that_is_not_there_has_no_clients(tmp_path: Path) -> None:
     """It was killed, and is not yet there again; or it was never there."""
-    async with workers(tmp_path, count=2) as (one, two):
+    async with workers(tmp_path, count=2) as (first, second):
         with ear(tmp_path, 2):
             pass
-        killer, client = await one.session(), await two.session()
-        await away(two, client)
+        killer, client = await first.session(), await second.session()
+        await away(second, client)
         assert (await killer.query("KILL 77777")).error.code == 1094
         await killer.query(f"KILL {told(client)}")
         await ended(client)
-        assert one.count(UNANSWERED) == 0
+        assert first.count(UNANSWERED) == 0
 
 
 @pytest.mark.parametrize("answer", [b"", b"\x01", b"\x02" * ANSWER_SIZE, b"\x00\x00\x00\x00\x07"])
 async def test_a_worker_that_dies_or_says_nonsense_hinders_nobody(
     tmp_path: Path, answer: bytes
 ) -> None:
-    async with workers(tmp_path, count=2) as (one, two):
+    async with workers(tmp_path, count=2) as (first, second):
         with ear(tmp_path, 2) as dying:
             dying.setblocking(False)
-            killer, client = await one.session(), await two.session()
-            await away(two, client)
+            killer, client = await first.session(), await second.session()
+            await away(second, client)
             for _ in range(2):
                 killer.send(query("KILL 77777"))
                 on_answer, _ = await asyncio.get_running_loop().sock_accept(dying)
                 on_answer.send(answer)
                 on_answer.close()
                 assert (await killer.answer()).error.code == 1094
-            assert one.count(UNANSWERED) == 2 * (len(answer) == ANSWER_SIZE)
+            assert first.count(UNANSWERED) == 2 * (len(answer) == ANSWER_SIZE)
             await killer.query(f"KILL {told(client)}")
             await ended(client)
 
 
 async def test_a_worker_that_hangs_is_waited_for_so_long(tmp_path: Path) -> None:
-    async with workers(tmp_path, count=2, connect_timeout=0.3) as (one, two):
+    async with workers(tmp_path, count=2, connect_timeout=0.3) as (first, second):
         with ear(tmp_path, 2):
-            killer, client = await one.session(), await two.session()
+            killer, client = await first.session(), await second.session()
             assert (await killer.query("KILL 77777")).error.code == 1094
-            assert one.count(UNANSWERED) == 1
-            await away(two, client)
+            assert first.count(UNANSWERED) == 1
+            await away(second, client)
             await killer.query(f"KILL {told(client)}")  # another knows it
             await ended(client)
-            assert one.count(UNANSWERED) == 1
+            assert first.count(UNANSWERED) == 1
 
 
 async def test_a_thread_of_another_primary_is_nobodys(tmp_path: Path) -> None:
     """The workers hear one after the other of a promotion."""
-    async with workers(tmp_path, replicas=1) as (one, two, _):
-        replica = one.cluster.replicas[0]
-        somebody = await one.direct(replica)
-        client = await two.session()
+    async with workers(tmp_path, replicas=1) as (first, second, _):
+        replica = first.cluster.replicas[0]
+        somebody = await first.direct(replica)
+        client = await second.session()
         while told(client) != told(somebody):  # at their servers
             if told(client) < told(somebody):
-                client = await two.session()
+                client = await second.session()
             else:
-                somebody = await one.direct(replica)
-        promote(one.shared, one.shared.topology.replicas[0])
-        killer = await one.session()
-        found = await one.shared.kill_targets.find(told(client), "app")
+                somebody = await first.direct(replica)
+        promote(first.shared, first.shared.topology.replicas[0])
+        killer = await first.session()
+        found = await first.shared.kill_targets.find(told(client), "app")
         assert found is None
         await killer.query(f"KILL QUERY {told(client)}")
         assert (await client.query("SELECT 5")).value == b"5"
@@ -314,23 +314,23 @@ async def _seven(inquiry: Inquiry) -> int | None:
 async def test_only_the_owner_may_ask_and_a_long_path_does(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
-    here, there = (OtherWorkers(folder, 2, number, 1.0, Metrics()) for number in range(2))
-    await here.start(_seven)
-    await there.start(_seven)
+    first, second = (OtherWorkers(folder, 2, number, 1.0, Metrics()) for number in range(2))
+    await first.start(_seven)
+    await second.start(_seven)
     path = folder / "tidegate-worker-0.sock"
     assert path.stat().st_mode & 0o777 == 0o600
-    assert await there.ask(Inquiry(5, "a", "b")) == 7
-    assert await there.ask(Inquiry(5, "a" * 2000, "b")) is None
-    here.stop()
-    assert await there.ask(Inquiry(5, "a", "b")) is None
-    await here.start(_seven)
-    assert await there.ask(Inquiry(5, "a", "b")) == 7
+    assert await second.ask(Inquiry(5, "a", "b")) == 7
+    assert await second.ask(Inquiry(5, "a" * 2000, "b")) is None
+    first.stop()
+    assert await second.ask(Inquiry(5, "a", "b")) is None
+    await first.start(_seven)
+    assert await second.ask(Inquiry(5, "a", "b")) == 7
     successor = OtherWorkers(folder, 2, 0, 1.0, Metrics())
     await successor.start(_seven)
-    here.stop()
-    assert await there.ask(Inquiry(5, "a", "b")) == 7
+    first.stop()
+    assert await second.ask(Inquiry(5, "a", "b")) == 7
     successor.stop()
-    there.stop()
+    second.stop()
 
 
 async def test_a_directory_that_is_none_is_told_of(tmp_path: Path) -> None:
@@ -341,12 +341,12 @@ async def test_a_directory_that_is_none_is_told_of(tmp_path: Path) -> None:
 
 async def test_a_session_that_a_promotion_ends_has_no_thread(tmp_path: Path) -> None:
     """Its own is the old primary's."""
-    async with workers(tmp_path, replicas=1) as (one, *_):
-        client, resting = await one.session(), await one.session()
-        targets = one.shared.kill_targets
+    async with workers(tmp_path, replicas=1) as (first, *_):
+        client, resting = await first.session(), await first.session()
+        targets = first.shared.kill_targets
         assert targets.here(told(client), "app") == told(client)
-        await away_but(one, client, resting)
-        promote(one.shared, one.shared.topology.replicas[0])
+        await away_but(first, client, resting)
+        promote(first.shared, first.shared.topology.replicas[0])
         for ending in (client, resting):
             assert not targets.here(told(ending), "app")
             assert not await targets.find(told(ending), "app")
@@ -361,10 +361,10 @@ async def away_but(proxy: Stage, busy: Client, client: Client) -> None:
 
 
 async def test_many_may_ask_at_once(tmp_path: Path) -> None:
-    here, there = (OtherWorkers(tmp_path, 2, number, 20.0, Metrics()) for number in range(2))
-    await here.start(_seven)
-    await there.start(_seven)
-    asks = [there.ask(Inquiry(number, "a", "b")) for number in range(400)]
+    first, second = (OtherWorkers(tmp_path, 2, number, 20.0, Metrics()) for number in range(2))
+    await first.start(_seven)
+    await second.start(_seven)
+    asks = [second.ask(Inquiry(number, "a", "b")) for number in range(400)]
     assert await asyncio.gather(*asks) == [7] * 400
-    here.stop()
-    there.stop()
+    first.stop()
+    second.stop()

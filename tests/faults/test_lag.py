@@ -140,10 +140,10 @@ async def test_what_is_refused_is_unmeasured_told_once_and_told_when_it_is_over(
         faults.clear()
         await eventually(lambda: not server.replication.cause)
         assert proxy.count(MEASURED, server.name) == 1
-    told = [record.getMessage() for record in caplog.records if "lag of server" in record.msg]
-    assert len(told) == 2, told
-    assert all(f"GRANT SELECT ON {table} TO app" in told[0] for table in TABLES)
-    assert told[1].endswith("is measured")
+    messages = [record.getMessage() for record in caplog.records if "lag of server" in record.msg]
+    assert len(messages) == 2, messages
+    assert all(f"GRANT SELECT ON {table} TO app" in messages[0] for table in TABLES)
+    assert messages[1].endswith("is measured")
 
 
 async def test_a_table_that_makes_no_sense_is_no_end_of_its_server() -> None:

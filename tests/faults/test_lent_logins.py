@@ -28,7 +28,9 @@ async def leave(proxy: Stage, client: Client) -> None:
     assert await client.rest() == b""
     await eventually(lambda: not proxy.shared.sessions)
     await eventually(
-        lambda: all(one.clean for there in proxy.shared.pool._kept.values() for one in there)
+        lambda: all(
+            connection.clean for kept in proxy.shared.pool._kept.values() for connection in kept
+        )
     )
 
 
@@ -84,10 +86,10 @@ async def test_a_replica_is_not_asked_either() -> None:
         seen = len(replica.statements)
         client = await proxy.session()
         assert (await client.query(READ)).rows == []
-        said = [text for _, text in list(replica.statements)[seen:]]
+        texts = [text for _, text in list(replica.statements)[seen:]]
         assert lent(proxy, proxy.shared.topology.replicas[0].name) == ALIKE
-        assert not [text for text in said if "server_uuid" in text]
-        assert said[-1] == READ
+        assert not [text for text in texts if "server_uuid" in text]
+        assert texts[-1] == READ
 
 
 async def test_without_an_age_each_login_is_judged() -> None:
@@ -118,13 +120,13 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", OTHERS)
-async def test_who_logs_in_otherwise_is_judged(what: str) -> None:
+@pytest.mark.parametrize("difference", OTHERS)
+async def test_who_logs_in_otherwise_is_judged(difference: str) -> None:
     async with stage() as proxy:
         await alike(proxy)
-        assert not await is_lent(proxy, **OTHERS[what])
+        assert not await is_lent(proxy, **OTHERS[difference])
         # Its host's habits are others by then.
-        assert await is_lent(proxy, **OTHERS[what]) or what == "capabilities"
+        assert await is_lent(proxy, **OTHERS[difference]) or difference == "capabilities"
 
 
 async def test_another_process_of_the_same_program_is_no_other() -> None:
@@ -303,12 +305,12 @@ FIRST: dict[str, First] = {
 }
 
 
-@pytest.mark.parametrize("what", FIRST)
-async def test_whatever_comes_first(what: str) -> None:
+@pytest.mark.parametrize("case", FIRST)
+async def test_whatever_comes_first(case: str) -> None:
     async with stage() as proxy:
         await alike(proxy)
         client = await proxy.session()
-        assert await FIRST[what](client)
+        assert await FIRST[case](client)
         assert (await client.query("SELECT 5 FOR UPDATE")).value == b"5"
 
 

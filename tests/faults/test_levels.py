@@ -327,8 +327,12 @@ async def test_what_a_bounded_read_relies_on_is_in_the_log_before_it() -> None:
             assert await count(client) == 0
         assert probes(proxy) == 0
         records = [json.loads(line) for line in log.take(100).splitlines()]
-        looks = [it for it in records if it["kind"] == "proof" and it["role"] == "primary"]
-        reads = [it for it in records if it["class"] == "read"]
+        looks = [
+            record
+            for record in records
+            if record["kind"] == "proof" and record["role"] == "primary"
+        ]
+        reads = [record for record in records if record["class"] == "read"]
         (look,) = looks
         assert look["proof_set"] == proxy.cluster.primary.gtids.executed.text
         assert len(reads) == 3
@@ -348,10 +352,16 @@ async def test_a_write_that_is_named_raises_no_doubt_again() -> None:
         await does(client, "INSERT INTO t VALUES (2)")
         await does(client, "INSERT INTO t VALUES (3)")
         writes = [
-            it for line in log.take(100).splitlines() if (it := json.loads(line))["may_write"]
+            record
+            for line in log.take(100).splitlines()
+            if (record := json.loads(line))["may_write"]
         ]
-        told = [(bool(it["own_gtids"]), it["own_known"]) for it in writes if it["class"] == "write"]
-        assert (told[0], told[-1]) == ((False, False), (True, True))
+        named = [
+            (bool(record["own_gtids"]), record["own_known"])
+            for record in writes
+            if record["class"] == "write"
+        ]
+        assert (named[0], named[-1]) == ((False, False), (True, True))
 
 
 async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:

@@ -61,8 +61,12 @@ async def test_what_a_login_tells_is_told_before_the_login_ends() -> None:
         records = scene.records()
         read = records[-1]
         assert (read["class"], read["proof"]) == ("read", "known")
-        told = [it for it in records if it["kind"] == "proof" and it["server"] == replica.name]
-        assert any(it["proof_set"] == read["proof_set"] for it in told)
+        proofs = [
+            record
+            for record in records
+            if record["kind"] == "proof" and record["server"] == replica.name
+        ]
+        assert any(proof["proof_set"] == read["proof_set"] for proof in proofs)
         scene.gate.open()
         assert (await scene.other.answer()).value == b"1"
 
@@ -78,6 +82,10 @@ async def test_what_an_incarnation_said_is_not_told_of_the_next_one() -> None:
         assert proxy.shared.topology.replicas[0].epoch == 2
         scene.gate.open()
         assert (await scene.other.answer()).value == b"1"
-        told = [it for it in scene.records() if it["kind"] == "proof" and it["incarnation"] == 2]
-        assert told
-        assert not any(GtidSet.parse(it["proof_set"]) & written for it in told)
+        proofs = [
+            record
+            for record in scene.records()
+            if record["kind"] == "proof" and record["incarnation"] == 2
+        ]
+        assert proofs
+        assert not any(GtidSet.parse(proof["proof_set"]) & written for proof in proofs)

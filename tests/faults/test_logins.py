@@ -151,9 +151,9 @@ async def test_a_replica_that_breaks_the_login_costs_nobody_a_read(script: str) 
 NUMBERS = {"uptime": b"9" * 400, "uuid": b"\xff" * 36, "gtids": b"no set"}
 
 
-@pytest.mark.parametrize("what", NUMBERS)
-async def test_the_primary_says_nonsense_of_itself(what: str) -> None:
-    values = {"uptime": b"5", "uuid": b"u", "gtids": b"", what: NUMBERS[what]}
+@pytest.mark.parametrize("field", NUMBERS)
+async def test_the_primary_says_nonsense_of_itself(field: str) -> None:
+    values = {"uptime": b"5", "uuid": b"u", "gtids": b"", field: NUMBERS[field]}
     row = identity(values["uuid"], values["uptime"], values["gtids"])
     async with (
         peer(says(GREETING, frame(OK, 2), row, frame(OK, 1))) as strange,
@@ -161,7 +161,7 @@ async def test_the_primary_says_nonsense_of_itself(what: str) -> None:
     ):
         client = await proxy.connect()
         end = await client.log_in()
-        if what == "uuid":
+        if field == "uuid":
             assert end[0] == 0x00
         else:
             assert ErrPacket.parse(end).code == 2003

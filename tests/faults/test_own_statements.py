@@ -312,9 +312,9 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
         async def keys(session: Client) -> list[list[bytes | None]]:
             return [row[:2] for row in (await session.query("SHOW TIDEGATE SCOPES")).rows]
 
-        (one,) = [s.session_id for s in proxy.shared.sessions if s.state.user == "app"]
+        (session_id,) = [s.session_id for s in proxy.shared.sessions if s.state.user == "app"]
         assert await keys(client) == [
-            [b"connection", str(one).encode()],
+            [b"connection", str(session_id).encode()],
             [b"proxy", None],
             [b"user", b"app"],
             [b"application", b"shop"],

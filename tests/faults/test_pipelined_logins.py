@@ -106,9 +106,9 @@ async def test_a_client_leaves_between_the_answers() -> None:
 
 
 async def test_a_sandbox_s_answers_are_not_taken_for_later_ones() -> None:
-    said = err(1820, "what the client was told")
+    refusal = err(1820, "what the client was told")
     async with (
-        peer(answers(EXPIRED + EXPIRED, then=said)) as expired,
+        peer(answers(EXPIRED + EXPIRED, then=refusal)) as expired,
         before(expired.address) as proxy,
     ):
         assert await after_one_login(proxy) is None

@@ -267,8 +267,8 @@ async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor, "_REST_S", 0.05)
     taken: list[socket.socket] = []
 
-    async def take(one: socket.socket) -> None:
-        taken.append(one)
+    async def take(client: socket.socket) -> None:
+        taken.append(client)
 
     resting = acceptor.Acceptor(Address("127.0.0.1", 0), take)
     await resting.start(reuse_port=False)

@@ -45,7 +45,7 @@ async def expect_on_replica(proxy: Stage, client: Client) -> None:
     for server in proxy.shared.topology.replicas:
         server.caught_up()
         server.reached()
-    await eventually(lambda: not any(one.busy for one in session._servers.replicas))
+    await eventually(lambda: not any(connection.busy for connection in session._servers.replicas))
     count = proxy.statements("replica", "ok")
     assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
     assert proxy.statements("replica", "ok") == count + 1
@@ -170,12 +170,12 @@ async def test_a_read_is_not_sent_twice_while_a_late_answer_drains() -> None:
         (server,) = proxy.shared.topology.replicas
         server.caught_up()
         replica.faults.clear()
-        assert any(one.busy for one in session._servers.replicas)
+        assert any(connection.busy for connection in session._servers.replicas)
         assert (await client.query("SELECT id + 1 FROM t")).value == b"2"
         assert asked(primary).count("SELECT id + 1 FROM t") == 1
         assert "SELECT id + 1 FROM t" not in asked(replica)
         assert proxy.statements("primary", "replica_behind") == 1
-        assert any(one.busy for one in session._servers.replicas)
+        assert any(connection.busy for connection in session._servers.replicas)
         await expect_on_replica(proxy, client)
 
 
@@ -460,8 +460,8 @@ async def test_a_replica_is_as_reset_as_the_session() -> None:
         replica = proxy.cluster.replicas[0]
         replica.set_variable("time_zone", "+09:00")
         assert (await client.query("SELECT 1")).value == b"1"
-        told = [text for _, text in replica.statements if "time_zone=" in text]
-        assert told == ["SET @@SESSION.time_zone=_latin1'SYSTEM'"]
+        texts = [text for _, text in replica.statements if "time_zone=" in text]
+        assert texts == ["SET @@SESSION.time_zone=_latin1'SYSTEM'"]
 
 
 async def test_show_warnings_follows_the_read() -> None:

@@ -130,10 +130,10 @@ async def test_a_replica_whose_wait_says_what_is_not_so(caplog: pytest.LogCaptur
             assert proven(proxy) == number
         assert proxy.statements("primary", "audit_failed", "ok") == 2
         assert proxy.count("tidegate_fallbacks_total", "audit_failed") == 2
-        told = [r.getMessage() for r in caplog.records if "was taken to have" in r.msg]
-        assert len(told) == 2
-        assert replica.address in told[0]
-        assert "waited" in told[0]
+        messages = [r.getMessage() for r in caplog.records if "was taken to have" in r.msg]
+        assert len(messages) == 2
+        assert replica.address in messages[0]
+        assert "waited" in messages[0]
         replica.faults.clear()
         apply(proxy, True)
         await proxy.caught_up()

@@ -69,13 +69,13 @@ async def test_the_statement_is_not_sent_before_the_primary_has_finished() -> No
         assert asked(proxy.cluster.primary).count(COUNT) == before
         gate.open()
         assert (await client.answer()).value == b"0"
-        told = asked(proxy.cluster.primary)
+        texts = asked(proxy.cluster.primary)
         # It is asked once; what the primary shows from then on is no older.
         assert await count(client) == 0
         assert [WAIT_FOR_OWNED.decode() in text for text in asked(proxy.cluster.primary)].count(
             True
         ) == 1
-        assert told[-1] == COUNT
+        assert texts[-1] == COUNT
 
 
 async def test_the_primary_breaks_while_it_is_asked_to_finish() -> None:
@@ -107,8 +107,8 @@ async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
         replica.timed_out(proxy.shared.now() + 1000)
         may_have_seen(session.state.own_scope)
         executed = proxy.cluster.primary.gtids.executed
-        told = rows([f"{OTHER}:99#5".encode(), executed.text.encode(), b"ON"], columns=3)
-        proxy.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
+        answer = rows([f"{OTHER}:99#5".encode(), executed.text.encode(), b"ON"], columns=3)
+        proxy.cluster.primary.faults.raw_reply(answer, matching=PROBE_SQL)
         gate = proxy.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED, raw=rows([b"1"]))
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
@@ -176,10 +176,10 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
         for replica in proxy.shared.topology.replicas:
             replica.timed_out(proxy.shared.now() + 1000)
         assert await count(client) == 0
-        told = asked(proxy.cluster.primary)
+        texts = asked(proxy.cluster.primary)
         assert proxy.count("tidegate_probes_total") == 1
-        assert told[-1] == COUNT
-        assert "gtid_owned,_latin1'#" in told[-2]
+        assert texts[-1] == COUNT
+        assert "gtid_owned,_latin1'#" in texts[-2]
 
 
 @pytest.mark.parametrize("lost", ["server", "client"])

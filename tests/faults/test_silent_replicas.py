@@ -100,8 +100,8 @@ async def test_a_long_read_of_a_replica_that_lives_is_left_alone() -> None:
         gate = way.server.faults.hold_reply(COUNT.encode())
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
-        said = replica.packets_received
-        await eventually(lambda: replica.packets_received > said)
+        packets = replica.packets_received
+        await eventually(lambda: replica.packets_received > packets)
         await some_looks()
         assert left(proxy) == 0
         gate.open()

@@ -150,8 +150,8 @@ async def test_a_replica_that_commits_is_not_known_to_show_the_same() -> None:
         await does(client, SNAPSHOT)
         await count(client)  # so that the connection is there
         await does(client, "BEGIN")
-        for one in proxy.cluster.replicas:
-            one.faults.raw_reply(err(1105, "broken"), matching=b"gtid_owned")
+        for replica in proxy.cluster.replicas:
+            replica.faults.raw_reply(err(1105, "broken"), matching=b"gtid_owned")
         assert await count(client) == 0
         await does(client, INSERT)
         await refused(client, COUNT, "", 1213)
@@ -173,8 +173,8 @@ async def test_what_reads_on_the_primary_waits_for_its_snapshot(sql: str) -> Non
     async with table() as proxy:
         client = await begun(proxy)
         assert await count(client) == 0
-        for one in proxy.cluster.replicas:
-            one.faults.raw_reply(err(1792, "no"), matching=COUNT.encode())
+        for replica in proxy.cluster.replicas:
+            replica.faults.raw_reply(err(1792, "no"), matching=COUNT.encode())
         await client.query(sql)
         primary = asked(proxy.cluster.primary)
         assert primary[-4:-1] == [PROBE_SQL.decode(), HERE, PROBE_SQL.decode()]
@@ -197,8 +197,8 @@ async def test_what_needs_no_snapshot_runs_though_others_wrote(sql: str) -> None
 async def test_a_table_that_is_newer_than_the_snapshot_is_read_on_the_primary() -> None:
     async with table() as proxy:
         client = await begun(proxy)
-        for one in proxy.cluster.replicas:
-            one.faults.raw_reply(err(1412, "changed"), matching=COUNT.encode())
+        for replica in proxy.cluster.replicas:
+            replica.faults.raw_reply(err(1412, "changed"), matching=COUNT.encode())
         assert await count(client) == 0
         assert HERE not in asked(proxy.cluster.primary)  # no replica has shown anything
         await does(client, INSERT)

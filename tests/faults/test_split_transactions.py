@@ -42,7 +42,9 @@ async def test_a_late_replica_sends_one_read_to_the_primary() -> None:
         assert await count(client) == 1
         assert proxy.statements("primary", "wait_timeout") == 1
         # The replica's part has ended, so that it keeps no table's definition.
-        await eventually(lambda: sum(asked(one).count(END) for one in proxy.cluster.replicas) == 2)
+        await eventually(
+            lambda: sum(asked(replica).count(END) for replica in proxy.cluster.replicas) == 2
+        )
         apply(proxy, True)
         await does(direct, "INSERT INTO t VALUES (2)")
         await proxy.caught_up()

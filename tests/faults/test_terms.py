@@ -82,7 +82,7 @@ async def test_what_a_replica_is_about_to_apply_counts() -> None:
         replica = proxy.cluster.replicas[0]
         replica.set_variable("gtid_owned", f"{proxy.cluster.primary.gtids.next_gtid().text}#7")
         await proxy.session()
-        assert [one.diverged for one in proxy.shared.topology.replicas] == [True, False]
+        assert [replica.diverged for replica in proxy.shared.topology.replicas] == [True, False]
 
 
 async def test_other_logins_wait_for_the_first_ones_comparison() -> None:
@@ -126,8 +126,10 @@ async def test_a_replica_that_says_nothing_holds_nobody_up(
         gate = silent.faults.hold_reply(IDENTITY, times=None)
         client = await proxy.session()
         assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == LOST
-        told = [r.getMessage() for r in caplog.records if "by what it is known to have" in r.msg]
-        assert [silent.address in line for line in told] == [True]
+        messages = [
+            r.getMessage() for r in caplog.records if "by what it is known to have" in r.msg
+        ]
+        assert [silent.address in line for line in messages] == [True]
         gate.open()
 
 

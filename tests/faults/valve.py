@@ -59,13 +59,13 @@ class Valve:
             if not self._open.is_set():
                 self.accepted += 1
                 await self._open.wait()
-            there, back = await asyncio.open_connection("127.0.0.1", self.server.port)
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", self.server.port)
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pump(reader, back))
-                    both.create_task(self._pump(there, writer, answers=True))
+                    both.create_task(self._pump(reader, to_server))
+                    both.create_task(self._pump(from_server, writer, answers=True))
             finally:
-                back.close()
+                to_server.close()
         except* (ConnectionError, asyncio.CancelledError):
             pass
         finally:
