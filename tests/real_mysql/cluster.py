@@ -163,7 +163,7 @@ class Cluster:
                     return False  # it would stop there again
                 server.query("STOP REPLICA")
                 server.query("RESET REPLICA ALL")
-        ahead = next((one for one in self.servers if self._has_all(one)), None)
+        ahead = next((server for server in self.servers if self._has_all(server)), None)
         if ahead is None:
             return False
         if ahead is not self.primary:

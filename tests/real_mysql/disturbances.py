@@ -142,7 +142,7 @@ def _promote(cluster: Cluster, clients: Workload) -> None:
 
 
 FREE = Disturbance("free", _as_it_is, _nothing)
-TRACKER_PING = Disturbance("one second late", _one_second_late, _nothing)
+LATE = Disturbance("one second late", _one_second_late, _nothing)
 ONE_LATE = Disturbance("one replica late", _one_late, _be_quiet)
 INTERRUPTED = Disturbance("appliers stopped", _as_it_is, _stop_and_start_appliers)
 UNORDERED = Disturbance("any commit order", _any_commit_order, _hold_rows)

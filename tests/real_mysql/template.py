@@ -52,10 +52,10 @@ def find_mysqld() -> Path | None:
 
 def version(mysqld: Path) -> str:
     """What the program says of itself, from its number on; where it lies does not matter."""
-    said = subprocess.run(
+    output = subprocess.run(
         [mysqld, "--no-defaults", "--version"], check=True, capture_output=True, text=True
     ).stdout
-    return said.partition(" Ver ")[2].strip()
+    return output.partition(" Ver ")[2].strip()
 
 
 def data_template(mysqld: Path) -> Path:
@@ -78,8 +78,10 @@ def data_template(mysqld: Path) -> Path:
         command += [f"--init-file={accounts}", f"--log-error={log}", "--secure-file-priv="]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            told = log.read_text() if log.exists() else ""
-            raise RuntimeError(f"mysqld --initialize failed:\n{done.stdout}{done.stderr}{told}")
+            error_log = log.read_text() if log.exists() else ""
+            raise RuntimeError(
+                f"mysqld --initialize failed:\n{done.stdout}{done.stderr}{error_log}"
+            )
         (data / "auto.cnf").unlink()
         write_certificates(data)
         try:

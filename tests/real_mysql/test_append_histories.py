@@ -16,7 +16,7 @@ from pymysql.err import MySQLError
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
-from tests.real_mysql.disturbances import FREE, TRACKER_PING
+from tests.real_mysql.disturbances import FREE, LATE
 from tests.support.append_checker import Operation, Transaction, check
 
 KEYS = 6
@@ -40,8 +40,8 @@ class Lists:
     def run(self, connections: list[Connection[Cursor]]) -> None:
         """Let each have its transactions, at the same time."""
         threads = [
-            Thread(target=self._client, args=(one, f"client {index}", index))
-            for index, one in enumerate(connections)
+            Thread(target=self._client, args=(connection, f"client {index}", index))
+            for index, connection in enumerate(connections)
         ]
         for thread in threads:
             thread.start()
@@ -61,9 +61,9 @@ class Lists:
             appends = 0.5 if index < CLIENTS // 2 else 0.02  # late replicas have what these need
             cursor.execute(f"SET autocommit = {0 if implied else 1}")
             for _ in range(self._each):
-                one = Transaction(self._next(), name)
+                transaction = Transaction(self._next(), name)
                 with self._lock:
-                    self.history.append(one)
+                    self.history.append(transaction)
                 try:
                     if not implied:
                         cursor.execute("BEGIN")
@@ -73,22 +73,22 @@ class Lists:
                             cursor.execute("SELECT v FROM lists WHERE k = %s", (key,))
                             row = cursor.fetchone()
                             values = () if row is None else tuple(map(int, row[0].split(",")))
-                            one.operations.append(Operation(key, values=values))
+                            transaction.operations.append(Operation(key, values=values))
                         else:
                             value = self._next()
                             cursor.execute(APPEND.format(key=key, value=value))
-                            one.operations.append(Operation(key, appended=value))
+                            transaction.operations.append(Operation(key, appended=value))
                     if draw.random() < 0.1:
                         cursor.execute("ROLLBACK")
-                        one.outcome = "aborted"
+                        transaction.outcome = "aborted"
                     else:
                         cursor.execute("COMMIT")
-                        one.outcome = "committed"
+                        transaction.outcome = "committed"
                 except MySQLError as error:
                     if error.args[0] not in (1213, 1205):
                         raise
                     cursor.execute("ROLLBACK")
-                    one.outcome = "aborted"
+                    transaction.outcome = "aborted"
 
 
 def lists(cluster: Cluster) -> None:
@@ -105,12 +105,12 @@ def test_no_anomaly_of_read_committed(
 ) -> None:
     lists(cluster)
     work = Lists(seed, 1200)
-    before = {"free": FREE, "late": TRACKER_PING, "interrupted": FREE, "directly": FREE}[way].before
+    before = {"free": FREE, "late": LATE, "interrupted": FREE, "directly": FREE}[way].before
     with before(cluster):
         if way == "directly":
             connections = [cluster.primary.connect() for _ in range(CLIENTS)]
-            for one in connections:
-                one.select_db("app")
+            for connection in connections:
+                connection.select_db("app")
         else:
             running = proxy(consistency="READ_OWN_WRITES", wait_budget="20ms")
             connections = [running.connect() for _ in range(CLIENTS)]
@@ -124,14 +124,14 @@ def test_no_anomaly_of_read_committed(
                     worker.join(0.05)
         else:
             work.run(connections)
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
         if way != "directly":
             replicas = running.metric("tidegate_statements_total", role="replica", reason="read")
             print(f"{replicas:.0f} reads on replicas")
             assert replicas > 20
     assert len(work.history) == 1200
-    assert all(one.outcome != "unknown" for one in work.history)
+    assert all(transaction.outcome != "unknown" for transaction in work.history)
     assert not check(work.history)
 
 
@@ -155,9 +155,9 @@ class Snapshots(Lists):
             for number in range(self._each):
                 level, scope = self._rules[number % len(self._rules)]
                 cursor.execute(f"SET tidegate_consistency = '{level}', tidegate_scope = '{scope}'")
-                one = Transaction(self._next(), name, outcome="committed", snapshot=True)
+                transaction = Transaction(self._next(), name, outcome="committed", snapshot=True)
                 with self._lock:
-                    self.history.append(one)
+                    self.history.append(transaction)
                 if not implied:
                     cursor.execute("BEGIN")
                 for _ in range(draw.randint(2, 6)):
@@ -165,7 +165,7 @@ class Snapshots(Lists):
                     cursor.execute("SELECT v FROM lists WHERE k = %s", (key,))
                     row = cursor.fetchone()
                     values = () if row is None else tuple(map(int, row[0].split(",")))
-                    one.operations.append(Operation(key, values=values))
+                    transaction.operations.append(Operation(key, values=values))
                 cursor.execute("COMMIT")
 
 
@@ -187,7 +187,7 @@ def test_snapshots_are_of_one_state(
 ) -> None:
     lists(cluster)
     work = Snapshots(seed, 1200, RULES)
-    with {"free": FREE, "late": TRACKER_PING, "interrupted": FREE}[way].before(cluster):
+    with {"free": FREE, "late": LATE, "interrupted": FREE}[way].before(cluster):
         running = proxy(wait_budget="20ms")
         connections = [running.connect() for _ in range(CLIENTS)]
         worker = Thread(target=work.run, args=(connections,))
@@ -198,8 +198,8 @@ def test_snapshots_are_of_one_state(
                     with replica.applier_stopped():
                         worker.join(0.2)
             worker.join(0.05)
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
         inside = running.metric("tidegate_statements_total", role="replica", reason="transaction")
         print(f"{inside:.0f} later reads on replicas")
         assert inside > 20
@@ -225,12 +225,12 @@ class Repeatable(Lists):
                 cursor.execute(self._settings)
             cursor.execute(f"SET autocommit = {0 if implied else 1}")
             for _ in range(self._each):
-                one = Transaction(self._next(), name)
+                transaction = Transaction(self._next(), name)
                 # What it read of one state, beside all that it did.
                 state = Transaction(self._next(), f"{name}'s state", outcome="committed")
                 state.snapshot = True
                 with self._lock:
-                    self.history += [one, state]
+                    self.history += [transaction, state]
                 touched: set[int] = set()
                 try:
                     if not implied:
@@ -240,23 +240,23 @@ class Repeatable(Lists):
                         if draw.random() < appends:
                             value = self._next()
                             cursor.execute(APPEND.format(key=key, value=value))
-                            one.operations.append(Operation(key, appended=value))
+                            transaction.operations.append(Operation(key, appended=value))
                             touched.add(key)
                             continue
                         cursor.execute("SELECT v FROM lists WHERE k = %s", (key,))
                         row = cursor.fetchone()
                         values = () if row is None else tuple(map(int, row[0].split(",")))
-                        one.operations.append(Operation(key, values=values))
+                        transaction.operations.append(Operation(key, values=values))
                         if key not in touched:
                             state.operations.append(Operation(key, values=values))
                     cursor.execute("COMMIT")
-                    one.outcome = "committed"
+                    transaction.outcome = "committed"
                 except MySQLError as error:
                     if error.args[0] not in (1213, 1205):
                         raise
                     self.conflicts += "on a replica" in str(error.args[1])
                     cursor.execute("ROLLBACK")
-                    one.outcome = "aborted"
+                    transaction.outcome = "aborted"
 
 
 @pytest.mark.deep
@@ -270,17 +270,17 @@ def test_no_anomaly_of_repeatable_read(
     if way == "allowed":
         settings += ", tidegate_on_split_conflict = 'allow'"
     work = Repeatable(seed, 1200, settings)
-    with (TRACKER_PING if way == "late" else FREE).before(cluster):
+    with (LATE if way == "late" else FREE).before(cluster):
         if way == "directly":
             connections = [cluster.primary.connect() for _ in range(CLIENTS)]
-            for one in connections:
-                one.select_db("app")
+            for connection in connections:
+                connection.select_db("app")
         else:
             running = proxy(consistency="READ_OWN_WRITES", wait_budget="20ms")
             connections = [running.connect() for _ in range(CLIENTS)]
         work.run(connections)
-        for one in connections:
-            one.close()
+        for connection in connections:
+            connection.close()
         if way != "directly":
             replicas = running.metric("tidegate_statements_total", role="replica")
             print(f"{replicas:.0f} reads on replicas, {work.conflicts} conflicts")
@@ -292,4 +292,4 @@ def test_no_anomaly_of_repeatable_read(
         return
     # The one anomaly: reads behind the first write are of another state than those before.
     assert work.conflicts == 0
-    assert {one.split(":")[0] for one in found} <= {"changed", "fractured"}
+    assert {anomaly.split(":")[0] for anomaly in found} <= {"changed", "fractured"}

@@ -44,11 +44,11 @@ def audited(running: RunningProxy) -> Audited:
     running.stop()
     log = running.log()
     found = audit(log)
-    print(Counter((it.verdict, it.finding) for it in found.reads.values()))
+    print(Counter((read.verdict, read.finding) for read in found.reads.values()))
     for (_, worker, run_name, seq), lapse in list(found.lapses.items())[:_TOLD]:
         print(f"{lapse}: {worker} {run_name} {seq}, and what was logged around it:")
-        own = [it for it in log if (it["worker"], it["run"]) == (worker, run_name)]
-        print(*(it for it in own if abs(int(str(it["seq"])) - seq) < _AROUND), sep="\n")
+        own = [record for record in log if (record["worker"], record["run"]) == (worker, run_name)]
+        print(*(record for record in own if abs(int(str(record["seq"])) - seq) < _AROUND), sep="\n")
     return found
 
 
@@ -67,12 +67,12 @@ def run(
         )
         found = audited(running)
     assert not check(seen.history)
-    said = Counter(it.verdict for it in found.reads.values())
-    assert set(said) <= FAULTLESS
-    assert said[Verdict.NOT_JUDGED] < READS / 50
+    verdicts = Counter(read.verdict for read in found.reads.values())
+    assert set(verdicts) <= FAULTLESS
+    assert verdicts[Verdict.NOT_JUDGED] < READS / 50
     assert not found.lapses
     assert not found.lost
-    assert sum(it.finding in ("known", "waited") for it in found.reads.values()) > READS / 100
+    assert sum(read.finding in ("known", "waited") for read in found.reads.values()) > READS / 100
     return found
 
 
@@ -93,9 +93,9 @@ def test_snapshots_are_clean(
 ) -> None:
     running = proxy(workers=workers, wait_budget="250ms")
     run(cluster, running, disturbance, route=InSnapshots)
-    inside = [it for it in running.log() if "snapshot_us" in it]
-    assert sum(it["snapshot_us"] != it["arrived_us"] for it in inside) > READS / 2
-    assert all(it["role"] == "replica" for it in inside)
+    inside = [record for record in running.log() if "snapshot_us" in record]
+    assert sum(record["snapshot_us"] != record["arrived_us"] for record in inside) > READS / 2
+    assert all(record["role"] == "replica" for record in inside)
 
 
 @pytest.mark.parametrize("workers", [None, "2"])
@@ -128,11 +128,13 @@ def stale_reads(running: RunningProxy, seconds: float) -> list[bool]:
 def applied_meanwhile(log: list[Record], read: Record) -> bool:
     """Whether a read's server had all that it lacked when it was asked for its set again."""
     asked = [
-        (int(str(it["dispatched_us"])), str(it["proof_set"]))
-        for it in log
-        if it["kind"] == "proof" and it["proof"] == "probed" and it["server"] == read["server"]
+        (int(str(record["dispatched_us"])), str(record["proof_set"]))
+        for record in log
+        if record["kind"] == "proof"
+        and record["proof"] == "probed"
+        and record["server"] == read["server"]
     ]
-    later = [it for it in asked if it[0] >= int(str(read["ended_us"]))]
+    later = [proof for proof in asked if proof[0] >= int(str(read["ended_us"]))]
     return not later or parse(min(later)[1]).covers(parse(str(read["required"])))
 
 
@@ -150,19 +152,21 @@ def test_without_waits_the_stale_reads_are_found(cluster: Cluster, proxy: StartP
     cluster.wait_caught_up()
     found = audited(running)
 
-    contradicted = {key[3] for key, it in found.lapses.items() if it == Lapse.CONTRADICTED}
+    contradicted = {key[3] for key, lapse in found.lapses.items() if lapse == Lapse.CONTRADICTED}
     log = running.log()
     records = [record for record in log if record["class"] == "read"]
     reads = [record["seq"] in contradicted for record in records]
     assert len(reads) == len(seen)
     assert sum(reads[swift:]) > 100
-    for place, (record, told, was) in enumerate(zip(records, reads, seen, strict=True)):
-        if told != was:
-            assert was, record
+    for index, (record, contradicts, is_stale) in enumerate(zip(records, reads, seen, strict=True)):
+        if contradicts != is_stale:
+            assert is_stale, record
             # What a replica had applied before anybody asked it again leaves no trace in the log.
-            assert applied_meanwhile(log, record), (place, swift, record)
+            assert applied_meanwhile(log, record), (index, swift, record)
     # A WAIT may have lied for a read that then ran elsewhere.
-    others = [it for it in log if it["seq"] in contradicted and it["class"] != "read"]
-    assert {(it["kind"], it["proof"]) for it in others} <= {("proof", "waited")}
+    others = [
+        record for record in log if record["seq"] in contradicted and record["class"] != "read"
+    ]
+    assert {(record["kind"], record["proof"]) for record in others} <= {("proof", "waited")}
     assert set(found.lapses.values()) == {Lapse.CONTRADICTED}
     print(f"stale: {sum(seen)}; found: {sum(reads)}, all {sum(seen[swift:])} on late replicas")

@@ -184,9 +184,9 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
     limited.set_variable("max_execution_time", "1")
     settings = primary_settings(1 << 20, "OWN_GTID")
     names = followed(SHOWN_BY_DEFAULT)
-    there, missing = b"\x010\x011", b"\x011\x010"
+    applied, missing = b"\x010\x011", b"\x011\x010"
     return {
-        "wait, there": (only(wait(state, executed, 0.001, "", False)), there),
+        "wait, there": (only(wait(state, executed, 0.001, "", False)), applied),
         "wait, missing": (
             only(wait(limited, more, 0.003, columns(executed), False)),
             missing + b"\x011\x011",
@@ -317,8 +317,8 @@ def test_what_a_session_carries_means_the_same_under_every_collation(
             RawClient(cluster.primary.address, *account, MODERN) as direct,
         ):
             for step in (*steps, "SET sql_select_limit = 77", "SET sql_select_limit = 78"):
-                for one in (session, direct):
-                    ok = one.query(step)[-1][1]
+                for client in (session, direct):
+                    ok = client.query(step)[-1][1]
                     assert ok[0] != 0xFF, (step, ErrPacket.parse(ok))
                 assert row_of(session.query(read)) == row_of(direct.query(read)), collation
                 last = row_of(session.query("SHOW TIDEGATE LAST"))

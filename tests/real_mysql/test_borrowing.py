@@ -140,14 +140,16 @@ def test_a_session_goes_on_as_it_was(
 ) -> None:
     """Every byte is what a client gets whose session keeps its connection."""
     keeping = proxy(replicas=None, server_tls="disabled")
-    for what, statements in ALIKE.items():
+    for case, statements in ALIKE.items():
         for first in QUESTIONS[:3]:
             answers = []
-            for one in (running, keeping):
+            for server in (running, keeping):
                 primary.query("TRUNCATE app.numbers")
-                client = RawClient(one.address, "sharer", "a", capabilities, "app", attributes={})
+                client = RawClient(
+                    server.address, "sharer", "a", capabilities, "app", attributes={}
+                )
                 found = [client.query(sql) for sql in statements]
-                if one is running:
+                if server is running:
                     rests(running)
                 found += [client.query(sql) for sql in (first, *QUESTIONS)]
                 answers.append(dict(zip((*statements, first, *QUESTIONS), found, strict=False)))
@@ -155,7 +157,7 @@ def test_a_session_goes_on_as_it_was(
                 eventually(lambda: not running.metric("tidegate_clients_connected"))
             shared, kept = answers
             for sql, packets in kept.items():
-                assert shared[sql] == packets, (what, first, sql)
+                assert shared[sql] == packets, (case, first, sql)
 
 
 FOUND = {
@@ -168,21 +170,21 @@ FOUND = {
 
 
 @of_old_and_new_clients
-@pytest.mark.parametrize("what", FOUND)
+@pytest.mark.parametrize("case", FOUND)
 def test_rows_that_were_found_are_told_of(
-    running: RunningProxy, primary: RealServer, what: str, capabilities: Capability
+    running: RunningProxy, primary: RealServer, case: str, capabilities: Capability
 ) -> None:
     answers = []
-    for one in (running, primary):
+    for server in (running, primary):
         primary.query("TRUNCATE app.numbers")
         primary.query(
             "INSERT INTO app.numbers (n) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1"
             " FROM n WHERE i<1000) SELECT 1 FROM n, (SELECT 1 UNION SELECT 2) t"
         )
-        with Client(one, "sharer", "a", capabilities=capabilities) as client:
-            client.query(FOUND[what])
+        with Client(server, "sharer", "a", capabilities=capabilities) as client:
+            client.query(FOUND[case])
             client.query("COMMIT")
-            if one is running:
+            if server is running:
                 eventually(lambda: running.metric(KEPT) == 1)
             answers.append(client.query("SELECT FOUND_ROWS(), ROW_COUNT()"))
     assert answers[0] == answers[1]
@@ -266,11 +268,11 @@ KEEPING = {
 
 
 @of_old_and_new_clients
-@pytest.mark.parametrize("what", KEEPING)
+@pytest.mark.parametrize("case", KEEPING)
 def test_what_is_not_known_to_be_carried_stays(
-    running: RunningProxy, primary: RealServer, what: str, capabilities: Capability
+    running: RunningProxy, primary: RealServer, case: str, capabilities: Capability
 ) -> None:
-    *statements, question = KEEPING[what]
+    *statements, question = KEEPING[case]
     answers, given_back = [], 0.0
     for address in (running.address, primary.address):
         client = RawClient(address, "sharer", "a", capabilities, "app", attributes={})
@@ -320,8 +322,8 @@ def test_clients_that_take_turns_have_nothing_of_each_other(running: RunningProx
 def test_the_clients_id_stays(running: RunningProxy) -> None:
     with Client(running, "sharer", "a") as client:
         away(running, client)
-        told = str(client.greeting.thread_id).encode()
-        assert client.rows("SELECT CONNECTION_ID(), @@pseudo_thread_id") == [[told, told]]
+        thread_id = str(client.greeting.thread_id).encode()
+        assert client.rows("SELECT CONNECTION_ID(), @@pseudo_thread_id") == [[thread_id, thread_id]]
 
 
 @pytest.mark.parametrize(
@@ -382,22 +384,22 @@ def test_a_server_that_ends_idle_sessions_ends_those_that_rest(
 
 def test_who_asks_for_the_id_keeps_it(running: RunningProxy) -> None:
     with Client(running, "plain", "a") as client:
-        told = str(client.greeting.thread_id).encode()
-        assert client.value("SELECT CONNECTION_ID()") == told
+        thread_id = str(client.greeting.thread_id).encode()
+        assert client.value("SELECT CONNECTION_ID()") == thread_id
         eventually(lambda: running.metric(KEPT, reason="connection_id") == 1)
-        assert client.value("SELECT CONNECTION_ID()") == told
+        assert client.value("SELECT CONNECTION_ID()") == thread_id
 
 
 @in_several_workers
-@pytest.mark.parametrize("what", ["KILL", "KILL QUERY"])
-def test_a_session_that_is_away_can_be_killed(running: RunningProxy, what: str) -> None:
+@pytest.mark.parametrize("command", ["KILL", "KILL QUERY"])
+def test_a_session_that_is_away_can_be_killed(running: RunningProxy, command: str) -> None:
     with Client(running, "sharer", "a") as client, Client(running, "plain", "a") as other:
         away(running, client, others=1)
-        told = client.greeting.thread_id
-        assert error(other, f"{what} {told}").code == 1095  # of another account
+        thread_id = client.greeting.thread_id
+        assert error(other, f"{command} {thread_id}").code == 1095  # of another account
         with Client(running, "sharer", "a") as killer:
-            assert killer.query(f"{what} {told} /* by hand */")[-1][1][0] == 0
-        if what == "KILL":
+            assert killer.query(f"{command} {thread_id} /* by hand */")[-1][1][0] == 0
+        if command == "KILL":
             with pytest.raises((ConnectionError, EOFError, AssertionError)):
                 client.value("SELECT 1")
         else:
@@ -431,9 +433,9 @@ def test_nobody_else_gets_an_id_that_a_client_was_told(
 ) -> None:
     with Client(running, "sharer", "a") as client:
         away(running, client)
-        told = client.greeting.thread_id
+        thread_id = client.greeting.thread_id
         count = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
-        eventually(lambda: primary.value(count, told) == "0")
+        eventually(lambda: primary.value(count, thread_id) == "0")
 
 
 def test_who_may_not_log_in_any_more_is_told_so(running: RunningProxy, primary: RealServer) -> None:

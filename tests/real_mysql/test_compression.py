@@ -99,8 +99,8 @@ def test_mysql_client(proxy: StartProxy, client: str, server: str, mode: str) ->
 def test_packets_of_more_than_16_mib_and_local_files(
     proxy: StartProxy, cluster: Cluster, tmp_path: Path, client: str, server: str
 ) -> None:
-    for one in cluster.servers:
-        one.query("SET GLOBAL local_infile = ON")
+    for node in cluster.servers:
+        node.query("SET GLOBAL local_infile = ON")
     path = tmp_path / "rows.txt"
     rows = 100_000
     path.write_text("".join(f"{k}\t{str(k * k) * 20}\n" for k in range(rows)))
@@ -174,8 +174,8 @@ def test_a_client_that_does_not_compress_sees_no_odd_numbers(
     proxy: StartProxy, cluster: Cluster, server: str, tmp_path: Path
 ) -> None:
     """PyMySQL goes by the sequence ids of packets."""
-    for one in cluster.servers:
-        one.query("SET GLOBAL local_infile = ON")
+    for node in cluster.servers:
+        node.query("SET GLOBAL local_infile = ON")
     path = tmp_path / "rows.txt"
     path.write_text("".join(f"{k}\n" for k in range(400_000)))
     with (
@@ -241,7 +241,7 @@ def test_ids_inside_of_compressed_packets_are_of_no_account(
     """MariaDB's Connector/J begins some commands with 1 there, and servers do not mind."""
 
     async def story(port: int) -> list[object]:
-        told: list[object] = []
+        packets: list[object] = []
         capabilities = MODERN | Capability.CLIENT_COMPRESS | Capability.CLIENT_LOCAL_FILES
         async with await OddClient.connect(port) as client:
             end = await client.log_in(APP_USER, APP_PASSWORD, "app", capabilities)
@@ -249,17 +249,17 @@ def test_ids_inside_of_compressed_packets_are_of_no_account(
             client.begin()
             for size in (1, 200, MAX_PACKET_PAYLOAD + 100):
                 client.send(query(f"SELECT LENGTH('{'x' * size}')"))
-                told += [(await client.read_packet()) for _ in range(4)][2:]
+                packets += [(await client.read_packet()) for _ in range(4)][2:]
             client.send(query("LOAD DATA LOCAL INFILE 'x' INTO TABLE odd"))
-            told.append(await client.read_packet())
+            packets.append(await client.read_packet())
             for content in (b"1\n2\n", b"3\n", b""):
                 client.send(content, 50)
-            told.append(await client.read_packet())
+            packets.append(await client.read_packet())
             client.send(change_user(APP_USER, "app"))
-            told.append((await finish_change(client, APP_PASSWORD))[0])
+            packets.append((await finish_change(client, APP_PASSWORD))[0])
             client.send(query("SELECT SUM(id) FROM odd"))
-            told.append([(await client.read_packet()) for _ in range(4)][2])
-        return told
+            packets.append([(await client.read_packet()) for _ in range(4)][2])
+        return packets
 
     cluster.primary.query("SET GLOBAL local_infile = ON")
     answers = []
@@ -273,12 +273,12 @@ def test_ids_inside_of_compressed_packets_are_of_no_account(
 def test_who_may_not_choose_is_told_what_a_server_says(proxy: StartProxy, cluster: Cluster) -> None:
     running = proxy(client_compression="zlib")
     cluster.primary.query("SET GLOBAL protocol_compression_algorithms = 'zlib'")
-    told = []
+    errors = []
     for port in (running.port, cluster.primary.port):
         with pytest.raises(pymysql.err.OperationalError) as error:
             pymysql.connect(host="127.0.0.1", port=port, user=APP_USER, password=APP_PASSWORD)
-        told.append(error.value.args)
-    assert told[0] == told[1] == (3922, "Invalid compression algorithm 'uncompressed'.")
+        errors.append(error.value.args)
+    assert errors[0] == errors[1] == (3922, "Invalid compression algorithm 'uncompressed'.")
     assert running.metric("tidegate_clients_refused_total", cause="compression") == 1
     cluster.primary.query("SET GLOBAL protocol_compression_algorithms = 'uncompressed'")
     running = proxy(server_compression="zstd,zlib")

@@ -51,13 +51,13 @@ def test_the_proxys_errors_are_those_of_a_server(
     different: dict[str, tuple[list[Packet], list[Packet]]] = {}
     with closing(direct), closing(through):
         for name in [*names, "utf8mb4"] if way == 0 else ["utf16", "utf16le", "latin1", "utf32"]:
-            said = []
+            texts = []
             for session in (direct, through):
                 ((_, answer),) = session.query(WAYS[way].format(name))
                 assert answer[0] == 0, name
-                said.append(errors(session))
-            if said[0] != said[1]:
-                different[name] = (said[0], said[1])
+                texts.append(errors(session))
+            if texts[0] != texts[1]:
+                different[name] = (texts[0], texts[1])
         for undo in ("SET NAMES utf8mb4", "SET character_set_results = DEFAULT"):
             for session in (direct, through):
                 session.query("SET character_set_results = utf16")

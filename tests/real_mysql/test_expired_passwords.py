@@ -58,13 +58,15 @@ REFUSED = (
 def script(address: str, capabilities: Capability, change: str) -> list[list[Packet]]:
     """What a client is told from its login to its first statements with a new password."""
     with RawClient(address, USER, OLD, capabilities | CAN, database="app") as client:
-        told = [[(0, client.login)]]
-        told += [client.query(sql) for sql in REFUSED]
-        told += [client.command(*command) for command in COMMANDS]
+        answers = [[(0, client.login)]]
+        answers += [client.query(sql) for sql in REFUSED]
+        answers += [client.command(*command) for command in COMMANDS]
         client.send(b"\5\0\0\0\x19\1\0\0\0")  # COM_STMT_CLOSE
-        told.append(client.query(change))
-        told += [client.query(sql) for sql in ("SELECT 1", "SET @a = 3", "SELECT @a, DATABASE()")]
-        return told
+        answers.append(client.query(change))
+        answers += [
+            client.query(sql) for sql in ("SELECT 1", "SET @a = 3", "SELECT @a, DATABASE()")
+        ]
+        return answers
 
 
 @pytest.mark.parametrize(
@@ -114,13 +116,13 @@ def test_the_session_goes_on_like_any_other(
 
 
 def test_without_the_capability_the_login_is_refused(proxy: StartProxy, cluster: Cluster) -> None:
-    told = []
+    errors = []
     for address in (proxy().address, cluster.primary.address):
         with pytest.raises(ConnectionRefusedError) as error:
             RawClient(address, USER, OLD, MODERN)
-        told.append(str(error.value))
-    assert told[0] == told[1]
-    assert "1862" in told[0]
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+    assert "1862" in errors[0]
 
 
 def test_change_user_into_the_sandbox_and_out(proxy: StartProxy, cluster: Cluster) -> None:
@@ -129,15 +131,15 @@ def test_change_user_into_the_sandbox_and_out(proxy: StartProxy, cluster: Cluste
             await client.log_in(APP_USER, APP_PASSWORD, "app", MODERN | CAN)
             await client.query("SELECT GET_LOCK('forgotten', 0)")
             client.send(change_user(USER, "app"))
-            told = [await finish_change(client, OLD)]
-            told += (await client.query("SELECT 1")).packets
+            packets = [await finish_change(client, OLD)]
+            packets += (await client.query("SELECT 1")).packets
             other = cluster.primary.connect()
             with other, other.cursor() as cursor:
                 cursor.execute("SELECT GET_LOCK('forgotten', 20)")
                 assert cursor.fetchall() == ((1,),), "what the user before had is gone"
-            told += (await client.query(f"ALTER USER USER() IDENTIFIED BY '{NEW}'")).packets
-            told += (await client.query("SELECT USER() LIKE 'forgetful%', DATABASE()")).packets
-            return told
+            packets += (await client.query(f"ALTER USER USER() IDENTIFIED BY '{NEW}'")).packets
+            packets += (await client.query("SELECT USER() LIKE 'forgetful%', DATABASE()")).packets
+            return packets
 
     direct = asyncio.run(story(cluster.primary.port))
     expire(cluster)

@@ -222,11 +222,11 @@ def test_what_is_written_while_gtid_mode_is_turned_off_is_seen(
     running = proxy(monitor_interval="60s")
     with (
         closing(running.connect()) as alone,
-        closing(running.connect()) as one,
+        closing(running.connect()) as writer,
         closing(running.connect()) as other,
         closing(primary.connect()) as direct,
     ):
-        for session in (alone, one, other):
+        for session in (alone, writer, other):
             if session is not alone:
                 run(session, "SET tidegate_scope = 'user'")
             run(session, "UPDATE filtered SET n = n + 1")
@@ -235,16 +235,16 @@ def test_what_is_written_while_gtid_mode_is_turned_off_is_seen(
         for mode in MODES[1:]:
             primary.query(f"SET GLOBAL gtid_mode = {mode}")
         try:
-            for session in (alone, one):
+            for session in (alone, writer):
                 run(session, "UPDATE filtered SET n = n + 1")
-            for session in (alone, one, other) * 2:
+            for session in (alone, writer, other) * 2:
                 assert value(session, SUM) == value(direct, SUM)
             assert running.metric("tidegate_unlogged_writes_total") > 0
         finally:
             for mode in MODES[-2::-1]:
                 primary.query(f"SET GLOBAL gtid_mode = {mode}")
         running.connect().close()  # a login asks for the mode
-        for session in (alone, one, other):
+        for session in (alone, writer, other):
             assert value(session, SUM) == value(direct, SUM)
             assert role(session, SUM) == "primary"
 

@@ -118,19 +118,19 @@ def test_who_waits_in_vain_is_told_so_and_may_come_back(
         max_server_connections="1",
         server_connection_timeout="300ms",
     )
-    with connect(running) as one:
-        one.begin()
+    with connect(running) as first:
+        first.begin()
         with pytest.raises(pymysql.OperationalError) as refused:
             connect(running)
         assert refused.value.args[0] == 1040
-        one.commit()
+        first.commit()
         with connect(running) as other, other.cursor() as cursor:
             cursor.execute("SELECT 2")
-            one.begin()
+            first.begin()
             with pytest.raises(pymysql.OperationalError) as refused:
                 cursor.execute("UPDATE counts SET n = 0")
             assert refused.value.args[0] == 1040
-            one.rollback()
+            first.rollback()
             cursor.execute("SELECT 3")
             assert cursor.fetchall() == ((3,),)
 
@@ -147,11 +147,11 @@ def test_a_server_that_is_itself_full_is_tried_again(proxy: StartProxy, cluster:
             "SELECT COUNT(*) FROM performance_schema.threads WHERE TYPE='FOREGROUND'"
         )
         primary.query(f"SET GLOBAL max_connections = {max(10, int(count))}")
-        for one in held:
-            with one.cursor() as cursor:
+        for client in held:
+            with client.cursor() as cursor:
                 cursor.execute("SELECT 4")
                 assert cursor.fetchall() == ((4,),)
     finally:
         primary.query(f"SET GLOBAL max_connections = {before}")
-        for one in held:
-            one.close()
+        for client in held:
+            client.close()

@@ -14,8 +14,8 @@ from tests.real_mysql.disturbances import (
     FREE,
     INTERRUPTED,
     KILLED,
+    LATE,
     ONE_LATE,
-    TRACKER_PING,
     UNORDERED,
     Disturbance,
 )
@@ -29,7 +29,7 @@ DEEP_READS = 5_000
 SCOPES = list(Scope)
 SESSION_PROMISES = ["READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES"]
 PROMISES = [*SESSION_PROMISES, "STRONG", "BOUNDED_STALENESS(500ms)"]
-DISTURBANCES = (FREE, TRACKER_PING, ONE_LATE, INTERRUPTED, UNORDERED, KILLED)
+DISTURBANCES = (FREE, LATE, ONE_LATE, INTERRUPTED, UNORDERED, KILLED)
 
 
 def named(disturbance: Disturbance) -> str:
@@ -67,7 +67,7 @@ def replicas_share(running: RunningProxy, seen: Seen) -> float:
     return on_replicas / len(seen.reads)
 
 
-@pytest.mark.parametrize("disturbance", [FREE, TRACKER_PING, KILLED], ids=named)
+@pytest.mark.parametrize("disturbance", [FREE, LATE, KILLED], ids=named)
 def test_promises_of_all_kinds_beside_each_other(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance
 ) -> None:

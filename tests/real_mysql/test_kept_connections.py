@@ -232,13 +232,13 @@ def _ends_xa(primary: RealServer) -> bool:
     return True
 
 
-@pytest.mark.parametrize("what", ["resource group", "no multi-statements"])
+@pytest.mark.parametrize("case", ["resource group", "no multi-statements"])
 def test_what_nothing_undoes_is_not_kept(
-    running: RunningProxy, primary: RealServer, what: str
+    running: RunningProxy, primary: RealServer, case: str
 ) -> None:
     client = Client(running)
     connection_id = client.greeting.thread_id
-    if what == "resource group":
+    if case == "resource group":
         primary.query("CREATE RESOURCE GROUP g TYPE = USER VCPU = 0")
         client.rows("SET RESOURCE GROUP g")
         client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)
@@ -252,7 +252,7 @@ def test_what_nothing_undoes_is_not_kept(
             assert client.rows(SHOWN["thread"])[0][-1] == b"USR_default"
             assert client.query("SELECT 1; SELECT 2")[-1][1][0] != 0xFF
     finally:
-        if what == "resource group":
+        if case == "resource group":
             primary.query("DROP RESOURCE GROUP g FORCE")
 
 

@@ -69,22 +69,22 @@ class Writer(threading.Thread):
     """Writes until the proxy is gone.
 
     Attributes:
-        told: how many writes were acknowledged.
+        acknowledged: how many writes were acknowledged.
         enough: there were as many as the kill waits for.
     """
 
     def __init__(self, running: RunningProxy) -> None:
         super().__init__(daemon=True)
         self._running = running
-        self.told = 0
+        self.acknowledged = 0
         self.enough = threading.Event()
 
     def run(self) -> None:
         with suppress(pymysql.err.MySQLError), closing(self._running.connect()) as session:
-            while self.told < 100_000:
+            while self.acknowledged < 100_000:
                 run(session, INSERT)
-                self.told += 1
-                if self.told >= BEFORE_KILL:
+                self.acknowledged += 1
+                if self.acknowledged >= BEFORE_KILL:
                     self.enough.set()
 
 
@@ -103,7 +103,7 @@ def test_a_kill_amid_writes_loses_nothing_that_a_client_was_told(
     cluster: Cluster, start: Callable[[], RunningProxy], stopped_appliers: Callable[[], None]
 ) -> None:
     """Replicas have what was kept before, and nothing of what is written then."""
-    told = 0
+    acknowledged = 0
     running = start()
     assert count(running) == 0  # from now on the scope is alive
     for _ in range(ROUNDS):
@@ -118,13 +118,13 @@ def test_a_kill_amid_writes_loses_nothing_that_a_client_was_told(
         running.kill()
         for writer in writers:
             writer.join(30)
-            told += writer.told
+            acknowledged += writer.acknowledged
         running = start()
         for _ in range(WRITERS):  # sessions take replicas in turns
-            assert count(running) >= told
+            assert count(running) >= acknowledged
         for replica in cluster.replicas:
             replica.query("START REPLICA")
-    assert told >= ROUNDS * WRITERS * BEFORE_KILL
+    assert acknowledged >= ROUNDS * WRITERS * BEFORE_KILL
 
 
 def test_a_stop_keeps_all_as_it_is(

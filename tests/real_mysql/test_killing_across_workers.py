@@ -125,18 +125,18 @@ MAY = [
 
 def test_who_may_kill_is_the_servers_to_say(sharing: RunningProxy, clients: ExitStack) -> None:
     for number, (killer_user, user, may) in enumerate(MAY):
-        what = ("KILL", "KILL QUERY", "KILL CONNECTION")[number % 3]
+        command = ("KILL", "KILL QUERY", "KILL CONNECTION")[number % 3]
         client = client_at(sharing, clients, user, 0)
         killer = client_at(sharing, clients, killer_user, 1)
         rests(sharing, 2)
-        found = error(killer, f"{what} {told(client)}")
+        found = error(killer, f"{command} {told(client)}")
         if may:
             assert found == 0, (killer_user, user)
         else:
             assert found in (1095, 1227), (killer_user, user)
-        assert is_there(client) is (not may or what == "KILL QUERY")
-        for one in (killer, client):
-            one.close()
+        assert is_there(client) is (not may or command == "KILL QUERY")
+        for session in (killer, client):
+            session.close()
         eventually(lambda: not sharing.metric("tidegate_clients_connected"))
 
 

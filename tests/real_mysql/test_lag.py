@@ -122,11 +122,11 @@ class Chain:
     def logged(self, server: RealServer, gtid: str) -> list[dict[str, int]]:
         """What the routing log tells of a transaction that a server has applied."""
         return [
-            one
+            transaction
             for record in self.proxy.records(kind="proof")
             if record["server"] == server.address and "lag" in record
-            for one in record["lag"]["applied"]  # type: ignore[index]
-            if one["gtid"] == gtid
+            for transaction in record["lag"]["applied"]  # type: ignore[index]
+            if transaction["gtid"] == gtid
         ]
 
     def write(self, before: str = "") -> str:
@@ -196,8 +196,8 @@ def test_hops_add_up_to_end_to_end_and_are_as_late_as_the_delay(chain: Chain) ->
     assert number(last, "end_to_end_ms") == pytest.approx(hops, abs=0.002)  # rounding
     assert number(last, "end_to_end_ms") == pytest.approx(int(str(row[0][0])) / 1000, abs=0.002)
     chain.until(lambda: bool(chain.logged(chain.leaf, gtid)))
-    told = [one["end_to_end_us"] for one in chain.logged(chain.leaf, gtid)]
-    assert [time_us / 1000 for time_us in told] == [number(last, "end_to_end_ms")]
+    lags_us = [transaction["end_to_end_us"] for transaction in chain.logged(chain.leaf, gtid)]
+    assert [time_us / 1000 for time_us in lags_us] == [number(last, "end_to_end_ms")]
     count = "tidegate_transaction_lag_seconds_count"
     labels = {"server": chain.leaf.address, "source": chain.uuid, "part": "last_hop"}
     assert chain.proxy.metric(count, **labels) >= 1
@@ -230,7 +230,7 @@ def test_no_read_waits_in_vain_where_the_lag_says_so(chain: Chain) -> None:
     with chain.intermediate.applier_stopped(), chain.leaf.applier_stopped():
         chain.write()
         late = (chain.intermediate, chain.leaf)
-        chain.until(lambda: all(number(chain.lag(one), "waits_ms") > 600 for one in late))
+        chain.until(lambda: all(number(chain.lag(server), "waits_ms") > 600 for server in late))
         for level in ("READ_OWN_WRITES", "BOUNDED_STALENESS(200ms)"):
             with chain.client.cursor() as cursor:
                 cursor.execute(f"SET tidegate_consistency = '{level}'")
@@ -370,10 +370,10 @@ def test_the_binary_log_tells_of_every_transaction(
     late = (intermediate, leaf)
 
     def means(server: RealServer) -> str:
-        for one in ("binlog", "performance_schema"):
-            labels = {"server": server.address, "means": one}
+        for name in ("binlog", "performance_schema"):
+            labels = {"server": server.address, "means": name}
             if found.proxy.metric("tidegate_replication_lag_means", **labels):
-                return one
+                return name
         return ""
 
     def counted(server: RealServer, part: str = "end_to_end") -> float:

@@ -151,12 +151,12 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGED)
+@pytest.mark.parametrize("case", CHANGED)
 def test_what_is_another_when_it_is_cleaned_is_judged_anew(
-    running: RunningProxy, primary: RealServer, what: str
+    running: RunningProxy, primary: RealServer, case: str
 ) -> None:
-    change, back = CHANGED[what]
-    schema = "passing" if "schema" in what else "app"
+    change, back = CHANGED[case]
+    schema = "passing" if "schema" in case else "app"
     primary.query("CREATE DATABASE IF NOT EXISTS passing")
     for _ in range(2):
         leave(running, primary, Client(running, "alike", "a", database=schema))
@@ -207,18 +207,18 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("case", REFUSED)
 def test_an_account_that_is_changed_elsewhere_counts_after_the_age(
-    proxy: StartProxy, primary: RealServer, what: str
+    proxy: StartProxy, primary: RealServer, case: str
 ) -> None:
     running = proxy(
         replicas=None, kept_connection_age=LONG, login_age="50ms", server_tls="disabled"
     )
     come_and_go(running, primary)
-    change, code = REFUSED[what]
+    change, code = REFUSED[case]
     primary.query(change)
     primary.query("FLUSH PRIVILEGES")
-    if what == "password":  # a server goes on to take the old one until somebody uses the new one
+    if case == "password":  # a server goes on to take the old one until somebody uses the new one
         primary.connect(user="alike", password="other").close()
 
     answer = ""
@@ -342,11 +342,11 @@ def test_the_servers_own_attributes_are_those_of_the_first(
     with Client(running, "alike", "a") as client:
         client.rows("DO 1")
         address = "{}:{}".format(*client._socket.getsockname())
-        told = primary.value(
+        attributes = primary.value(
             "SELECT CONVERT(VARIABLE_VALUE USING latin1)"
             " FROM performance_schema.user_variables_by_thread"
             " JOIN performance_schema.threads USING (THREAD_ID)"
             " WHERE VARIABLE_NAME = 'tidegate_client' AND PROCESSLIST_ID = %s",
             client.greeting.thread_id,
         )
-        assert told == address
+        assert attributes == address

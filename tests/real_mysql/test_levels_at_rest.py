@@ -114,7 +114,7 @@ def test_a_session_that_rests_may_change_its_level(running: RunningProxy, scope:
     assert not wrong
     rest(running, clients)
     for client, (before, level), statements in zip(clients, pairs, following, strict=True):
-        levels = [f"SET tidegate_consistency = '{one}'" for one in (before, level, before)]
+        levels = [f"SET tidegate_consistency = '{name}'" for name in (before, level, before)]
         error = run(client, *levels, *statements)
         if error:
             wrong.append((level, before, error))

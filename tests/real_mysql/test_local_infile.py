@@ -55,7 +55,7 @@ def test_every_packet_is_as_without_tidegate(
     capabilities = Capability.CLIENT_LOCAL_FILES
     if deprecate_eof:
         capabilities |= Capability.CLIENT_DEPRECATE_EOF
-    told = []
+    answers = []
     for address in (
         cluster.primary.address,
         proxy(server_compression=server_compression).address,
@@ -63,5 +63,5 @@ def test_every_packet_is_as_without_tidegate(
         cluster.primary.query("DROP TABLE IF EXISTS app.loaded")
         cluster.primary.query("CREATE TABLE app.loaded (id BIGINT, v TEXT)")
         with RawClient(address, APP_USER, APP_PASSWORD, capabilities, "app") as client:
-            told.append(load(client, FILES[file]))
-    assert told[1] == told[0]
+            answers.append(load(client, FILES[file]))
+    assert answers[1] == answers[0]

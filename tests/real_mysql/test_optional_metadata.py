@@ -37,7 +37,7 @@ CLIENTS = {
     | eof
     | attributes
     for metadata, eof, attributes in product(
-        *((one, NOTHING) for one in (METADATA, EOF, ATTRIBUTES))
+        *((capability, NOTHING) for capability in (METADATA, EOF, ATTRIBUTES))
     )
 }
 

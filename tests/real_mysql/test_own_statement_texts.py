@@ -66,8 +66,8 @@ def test_values(connection: Connection[Cursor], sql_mode: str) -> None:
             continue
         if isinstance(found, SetOwn):
             label, value = answer
-            told = label if value == 1 else bytes.fromhex(str(value)).decode()
-            assert found.assignments[0].value == told, literal
+            expected = label if value == 1 else bytes.fromhex(str(value)).decode()
+            assert found.assignments[0].value == expected, literal
             compared += 1
         else:
             assert isinstance(found, WrongOwn), literal  # 'a' 'b', or 'a' % 'b'

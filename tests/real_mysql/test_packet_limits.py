@@ -61,12 +61,12 @@ def test_the_primarys_limit(proxy: StartProxy, cluster: Cluster, command: object
     cluster.primary.query(f"SET GLOBAL max_allowed_packet = {MIB}")
     running = proxy()
     for size in (MIB - 1, MIB, 3 * MIB, 17 * MIB):
-        told = []
+        answers = []
         for address in (cluster.primary.address, running.address):
             with connect(address) as client:
-                told.append(command(client, size))
-        assert told[0] == told[1], size
-        assert (told[0][-1] == b"the end") is (size >= MIB), "the test knows the limit"
+                answers.append(command(client, size))
+        assert answers[0] == answers[1], size
+        assert (answers[0][-1] == b"the end") is (size >= MIB), "the test knows the limit"
 
 
 @pytest.mark.parametrize("command", [text, execution])
@@ -75,11 +75,11 @@ def test_as_much_as_a_server_allows(proxy: StartProxy, cluster: Cluster, command
     cluster.primary.query(f"SET GLOBAL max_allowed_packet = {18 * MIB}")
     running = proxy()
     for size in ((1 << 24) - 1, 1 << 24, 18 * MIB - 1, 18 * MIB):
-        told = []
+        answers = []
         for address in (cluster.primary.address, running.address):
             with connect(address) as client:
-                told.append(command(client, size))
-        assert told[0] == told[1], size
+                answers.append(command(client, size))
+        assert answers[0] == answers[1], size
 
 
 LONG_DATA = ["LEEE", "LEV", "LRE", "LRV", "LRsE", "LVV", "LsEE", "LEsE", "LPE", "LEREV"]

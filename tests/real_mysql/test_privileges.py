@@ -112,25 +112,25 @@ RENEWING: dict[str, Step] = {
 
 
 @pytest.mark.parametrize("takes", [False, True], ids=["given", "taken"])
-@pytest.mark.parametrize("place", ["*.*", "here.*", "here.t"])
+@pytest.mark.parametrize("privilege_level", ["*.*", "here.*", "here.t"])
 @pytest.mark.parametrize("holder", [USER, "part"])
 def test_rights_are_renewed_as_on_one_server(
     cluster: Cluster,
     running: RunningProxy,
     rights: Callable[[str], None],
     holder: str,
-    place: str,
+    privilege_level: str,
     takes: bool,
 ) -> None:
     """Nothing is shown that one server would not show, and nothing is refused that it would."""
-    give = f"GRANT SELECT ON {place} TO {holder}"
-    take = f"REVOKE SELECT ON {place} FROM {holder}"  # noqa: S608 no query
+    give = f"GRANT SELECT ON {privilege_level} TO {holder}"
+    take = f"REVOKE SELECT ON {privilege_level} FROM {holder}"  # noqa: S608 no query
     if takes:
         rights(give)
     with ExitStack() as stack:
         pairs = {}
         # Rights for a table are looked up for each statement.
-        renewings = [*RENEWING][:1] if place == "here.t" else RENEWING
+        renewings = [*RENEWING][:1] if privilege_level == "here.t" else RENEWING
         for renewing in renewings:
             pair = [
                 stack.enter_context(connect(address))
@@ -139,7 +139,10 @@ def test_rights_are_renewed_as_on_one_server(
             for session in pair:
                 if holder == "part":
                     run(session, "SET ROLE part")
-                assert [may(session, sql) for sql in READS] == [takes, takes and place == "*.*"]
+                assert [may(session, sql) for sql in READS] == [
+                    takes,
+                    takes and privilege_level == "*.*",
+                ]
             pairs[renewing] = pair
         rights(take if takes else give)
         for renewing, (direct, through) in pairs.items():
@@ -228,20 +231,22 @@ def test_a_right_that_a_late_replica_still_gives_is_not_kept(
         cluster.primary.query(f"REVOKE SELECT ON *.* FROM {USER}")  # noqa: S608 no query
         with connect(running.address) as through:
             run(through, "SET tidegate_consistency = 'STRONG'")
-            told: list[bool] = []
-            reading = threading.Thread(target=lambda: told.append(may(through, "SELECT a FROM t")))
+            allowed: list[bool] = []
+            reading = threading.Thread(
+                target=lambda: allowed.append(may(through, "SELECT a FROM t"))
+            )
             reading.start()
             waits = (
                 "SELECT 1 FROM performance_schema.processlist"
                 " WHERE INFO LIKE '%WAIT_FOR_EXECUTED%' AND ID <> CONNECTION_ID()"
             )
             for _ in range(500):
-                if any(replica.query(waits) for replica in cluster.replicas) or told:
+                if any(replica.query(waits) for replica in cluster.replicas) or allowed:
                     break
                 time.sleep(0.01)
             stack.close()
             reading.join(30)
-            assert told == [False]
+            assert allowed == [False]
             assert not may(through, "SELECT a FROM t")
 
 

@@ -70,7 +70,7 @@ def refusals(session: Connection[Cursor]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told", "other"),
+    ("setting", "message", "other"),
     [
         ("time_zone = 'Sea/Tide'", "Unknown or incorrect time zone", "time_zone = '+01:00'"),
         (
@@ -81,7 +81,7 @@ def refusals(session: Connection[Cursor]) -> str:
     ],
 )
 def test_a_refused_setting_keeps_reads_on_the_primary_until_it_changes(
-    cluster: Cluster, running: RunningProxy, setting: str, told: str, other: str
+    cluster: Cluster, running: RunningProxy, setting: str, message: str, other: str
 ) -> None:
     with running.connect() as session:
         assert run(session, READ) == [(1,)]
@@ -97,13 +97,13 @@ def test_a_refused_setting_keeps_reads_on_the_primary_until_it_changes(
         shown = refusals(session)
         for replica in cluster.replicas:
             assert replica.address in shown
-        assert told in shown
-        if "Access denied" not in told:
+        assert message in shown
+        if "Access denied" not in message:
             run(session, f"SET {other}")
             assert run(session, READ) == [(1,)]
             assert answered_by(session) == ("replica", "read")
             assert refusals(session) == "None"
-    assert told in running.stderr
+    assert message in running.stderr
 
 
 def test_flags_that_are_set_one_after_another(cluster: Cluster, running: RunningProxy) -> None:

@@ -453,13 +453,13 @@ def test_every_character_set_is_the_same_on_a_replica(
         server_tls="disabled",
     )
     direct, client = Direct(cluster.primary, USER), client_of(running)
-    wide = [one for one in collations(cluster.primary) if one > 255]
-    narrow = [one for one in collations(cluster.primary) if one <= 255]
+    wide = [collation for collation in collations(cluster.primary) if collation > 255]
+    narrow = [collation for collation in collations(cluster.primary) if collation <= 255]
     for number in (*narrow[::9], *wide, 0, 255, 256, 324, 400, 999, 65535):
         refused = []
-        for one in (direct, client):
+        for connection in (direct, client):
             try:
-                change_user(one, number)
+                change_user(connection, number)
             except ConnectionRefusedError as error:
                 refused.append(error.args)
         if refused:
@@ -470,8 +470,8 @@ def test_every_character_set_is_the_same_on_a_replica(
             expected = [payload for _, payload in direct.query(SETS)]
             assert [payload for _, payload in client.query(SETS)][:-1] == expected[:-1], number
             assert served(client) == "replica"
-            for one in (direct, client):
-                reset(one)
+            for connection in (direct, client):
+                reset(connection)
     direct.close()
     client.close()
 
@@ -542,8 +542,8 @@ def test_init_connect(
             for read in (READ, BEGUN):
                 assert client.rows(read) == direct.rows(read)
                 assert served(client) == (CONNECTS[sql] if on_primary else "replica")
-            for one in (client, direct):
-                reset(one)
+            for connection in (client, direct):
+                reset(connection)
             assert client.rows(BEGUN) == direct.rows(BEGUN)
             assert served(client) == "replica"
     finally:
@@ -612,8 +612,8 @@ def test_rows_are_those_of_the_primary(
     running = proxy(replicas=replica.address, server_tls="disabled")
     with client_of(running) as client, Direct(cluster.primary, USER) as direct:
         if inside:
-            for one in (client, direct):
-                one.rows(inside)
+            for connection in (client, direct):
+                connection.rows(inside)
         for sql in READS:
             for how in (text, prepared, through_cursor):
                 assert how(client, sql) == how(direct, sql), (sql, how)

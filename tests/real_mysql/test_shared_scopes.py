@@ -76,10 +76,10 @@ def test_what_one_worker_was_told_all_others_show(
     running = proxy(**OPTIONS, consistency=level)
     with ExitStack() as stack:
         sessions = one_of_each(running, stack)
-        for told, writer in enumerate(sessions * 3, 1):
+        for expected, writer in enumerate(sessions * 3, 1):
             run(writer, INSERT)
             for reader in sessions:
-                assert count(reader) == told
+                assert count(reader) == expected
 
 
 def test_who_writes_where_nobody_reads_is_found_by_the_first_read(
@@ -112,9 +112,11 @@ def test_replicas_answer_once_they_have_what_others_wrote(
 class Register(threading.Thread):
     """Writes through one session until it ends, and says how many were acknowledged."""
 
-    def __init__(self, running: RunningProxy, told: list[int], lock: threading.Lock) -> None:
+    def __init__(
+        self, running: RunningProxy, acknowledged: list[int], lock: threading.Lock
+    ) -> None:
         super().__init__(daemon=True)
-        self._running, self._told, self._lock = running, told, lock
+        self._running, self._told, self._lock = running, acknowledged, lock
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -131,8 +133,8 @@ def test_a_worker_that_is_killed_makes_no_read_miss_anything(
 ) -> None:
     """Replicas apply all the time, so that it matters what is waited for."""
     running = proxy(**{**OPTIONS, "wait_budget": "1s"})
-    told, lock = [0], threading.Lock()
-    writers = [Register(running, told, lock) for _ in range(4)]
+    acknowledged, lock = [0], threading.Lock()
+    writers = [Register(running, acknowledged, lock) for _ in range(4)]
     for writer in writers:
         writer.start()
     read = 0
@@ -141,7 +143,7 @@ def test_a_worker_that_is_killed_makes_no_read_miss_anything(
         with suppress(pymysql.err.MySQLError), closing(running.connect()) as session:
             for _ in range(25):
                 with lock:
-                    before = told[0]
+                    before = acknowledged[0]
                 found = count(session)
                 assert found >= before, f"{found} of {before} writes are shown"
                 read += 1
@@ -154,7 +156,7 @@ def test_a_worker_that_is_killed_makes_no_read_miss_anything(
     for writer in writers:
         writer.join(30)
     assert running.metric("tidegate_worker_restarts_total") == 2
-    assert told[0] > 0
+    assert acknowledged[0] > 0
 
 
 @pytest.mark.parametrize("workers", [str(WORKERS), None])

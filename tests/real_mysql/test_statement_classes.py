@@ -106,7 +106,7 @@ def test_no_class_promises_too_much(witness: ApplyListener, sql_mode: str) -> No
                 assert statement.pins, text
             if assigned:  # then no value of it may be carried on
                 assert statement.may_run_programs or any(
-                    one.scope == "user" for one in statement.assignments
+                    assignment.scope == "user" for assignment in statement.assignments
                 ), text
             if locked:
                 assert statement.kind is StatementClass.WRITE, text

@@ -218,14 +218,14 @@ def test_other_sessions_of_the_scope_see_it(
     running: RunningProxy, direct: Session, held: Held
 ) -> None:
     for name in HIDING:
-        with closing(connect(running.port)) as one, closing(connect(running.port)) as other:
-            for session in (one, other):
+        with closing(connect(running.port)) as first, closing(connect(running.port)) as second:
+            for session in (first, second):
                 run(session, "SET tidegate_scope = 'user'")
                 run(session, READ)
-            run(one, f"CALL hide_{name}()")
+            run(first, f"CALL hide_{name}()")
             held.anew()
-            run(one, "UPDATE hidden SET n = n + 1")
-            assert run(other, READ) == run(direct, READ), name
+            run(first, "UPDATE hidden SET n = n + 1")
+            assert run(second, READ) == run(direct, READ), name
 
 
 ORDINARY = [
@@ -354,21 +354,21 @@ def test_what_was_not_logged_is_seen(
     with powerful(cluster, *names):
         for name, (how, statements) in zip(names, UNLOGGED.items(), strict=True):
             counted = running.metric("tidegate_unlogged_writes_total")
-            with closing(begun(name)) as one, closing(begun(name)) as other:
-                for session in (one, other):
+            with closing(begun(name)) as first, closing(begun(name)) as second:
+                for session in (first, second):
                     run(session, READ)
                     assert role(session) == "replica", how
                 for sql in statements:
                     with suppress(pymysql.err.OperationalError):
-                        run(one, sql)
+                        run(first, sql)
                 for _ in range(2):
-                    for session in (one, other) if wide else (one,):
+                    for session in (first, second) if wide else (first,):
                         assert run(session, READ) == run(direct, READ), how
-                assert shown(one, "unlogged_writes") == "yes", how
+                assert shown(first, "unlogged_writes") == "yes", how
                 assert running.metric("tidegate_unlogged_writes_total") > counted, how
                 if not wide:
-                    assert role(other) == "replica", how
-                    assert shown(other, "unlogged_writes") == "no", how
+                    assert role(second) == "replica", how
+                    assert shown(second, "unlogged_writes") == "no", how
             with closing(begun(name)) as later:
                 assert role(later) == ("primary" if wide else "replica"), how
 
@@ -376,9 +376,9 @@ def test_what_was_not_logged_is_seen(
 def test_a_scope_that_nobody_read_in_remembers_it_too(
     running: RunningProxy, direct: Session
 ) -> None:
-    with closing(connect(running.port)) as one:
-        run(one, "SET tidegate_application = 'unlogged'")
-        run(one, "CALL unlogged()")
+    with closing(connect(running.port)) as writer:
+        run(writer, "SET tidegate_application = 'unlogged'")
+        run(writer, "CALL unlogged()")
     with closing(connect(running.port)) as later:
         run(later, "SET tidegate_scope = 'application', tidegate_application = 'unlogged'")
         assert run(later, READ) == run(direct, READ)
@@ -423,17 +423,17 @@ def test_what_fails_where_nothing_is_logged_is_seen(
     with powerful(cluster, *names):
         for name, (how, sql) in zip(names, failing.items(), strict=True):
             with (
-                closing(connect(running.port, name)) as one,
+                closing(connect(running.port, name)) as first,
                 closing(connect(running.port, name)) as other,
             ):
-                for session in (one, other):
+                for session in (first, other):
                     run(session, scope)
                     assert role(session) == "replica", how
-                run(one, "SET sql_log_bin = 0")
+                run(first, "SET sql_log_bin = 0")
                 with pytest.raises(pymysql.err.MySQLError):
-                    run(one, sql)
-                run(one, "SET sql_log_bin = 1")
-                for session in (one, one, other, other) if wide else (one, one):
+                    run(first, sql)
+                run(first, "SET sql_log_bin = 1")
+                for session in (first, first, other, other) if wide else (first, first):
                     assert run(session, READ) == run(direct, READ), how
                     assert role(session) == "primary", how
             with closing(connect(running.port, name)) as later:
@@ -446,13 +446,13 @@ def test_what_was_not_logged_before_the_connection_broke_is_seen(
 ) -> None:
     with (
         powerful(cluster, "broken"),
-        closing(connect(running.port, "broken")) as one,
+        closing(connect(running.port, "broken")) as first,
         closing(connect(running.port, "broken")) as other,
     ):
-        for session in (one, other):
+        for session in (first, other):
             run(session, "SET tidegate_scope = 'user'")
             assert role(session) == "replica"
-        run(one, "SET sql_log_bin = 0")
+        run(first, "SET sql_log_bin = 0")
         written = run(direct, READ)
 
         def break_it() -> None:
@@ -460,13 +460,13 @@ def test_what_was_not_logged_before_the_connection_broke_is_seen(
                 if run(direct, READ) != written:
                     break
                 time.sleep(0.01)
-            run(direct_as_root, f"KILL {one.thread_id()}")
+            run(direct_as_root, f"KILL {first.thread_id()}")
 
         with closing(cluster.primary.admin()) as direct_as_root:
             thread = Thread(target=break_it)
             thread.start()
             with pytest.raises(pymysql.err.MySQLError):
-                run(one, "UPDATE hidden SET n = n + 1; DO SLEEP(30)")
+                run(first, "UPDATE hidden SET n = n + 1; DO SLEEP(30)")
             thread.join(30)
         assert run(direct, READ) != written
         for _ in range(2):

@@ -132,12 +132,12 @@ def session(running: RunningProxy) -> Iterator[Session]:
     ],
 )
 def test_a_view_tells_of_the_session(session: Session, sql: str) -> None:
-    mine = run(session, "SELECT CONNECTION_ID()")
+    own_rows = run(session, "SELECT CONNECTION_ID()")
     if sql == "SELECT c FROM /* whose? */ app./*!80000 whoami */":
         sql = "SELECT c FROM app.whoami /*!80000 AS w */"
-    assert run(session, sql)[-1:] == mine
+    assert run(session, sql)[-1:] == own_rows
     run(session, "SET sql_mode = 'ANSI_QUOTES'")
-    assert run(session, sql.replace("`", '"').replace('""', "`"))[-1:] == mine
+    assert run(session, sql.replace("`", '"').replace('""', "`"))[-1:] == own_rows
 
 
 @pytest.mark.parametrize("sql", ["SELECT * FROM plain", "SELECT * FROM plainer", "TABLE plain"])
@@ -189,9 +189,9 @@ def own_id(client: RawClient) -> int:
 
 
 def test_prepared_statements_of_a_view(running: RunningProxy, session: Session) -> None:
-    mine = run(session, "SELECT CONNECTION_ID()")
+    own_rows = run(session, "SELECT CONNECTION_ID()")
     run(session, "PREPARE s FROM 'SELECT c FROM nested'")
-    assert run(session, "EXECUTE s") == mine
+    assert run(session, "EXECUTE s") == own_rows
     capabilities = Capability.CLIENT_DEPRECATE_EOF
     with RawClient(running.address, APP_USER, APP_PASSWORD, capabilities, "app") as client:
         answer = client.command(Command.COM_STMT_PREPARE, b"SELECT c FROM nested", PREPARED)
@@ -211,13 +211,13 @@ def test_a_prepared_statement_of_a_view_that_is_made_another(
         answer = client.command(Command.COM_STMT_PREPARE, b"SELECT c FROM turning", PREPARED)
         number = StmtPrepareOk.parse(answer[0][1], client.capabilities).statement_id
         execution = ComStmtExecute(number, 0).serialise(False)[1:]
-        mine = own_id(client)
+        connection_id = own_id(client)
         for sql, expected in (
             ("SELECT 7", 7),
-            ("SELECT CONNECTION_ID()", mine),
+            ("SELECT CONNECTION_ID()", connection_id),
             ("SELECT 8", 8),
             ("SELECT locking_one()", 1),
-            ("SELECT c FROM nested", mine),
+            ("SELECT c FROM nested", connection_id),
         ):
             run(session, f"CREATE OR REPLACE VIEW turning (c) AS {sql}")
             for _ in range(3):
@@ -227,17 +227,17 @@ def test_a_prepared_statement_of_a_view_that_is_made_another(
 
 
 def test_a_view_in_a_read_only_transaction(session: Session) -> None:
-    mine = run(session, "SELECT CONNECTION_ID()")
+    own_rows = run(session, "SELECT CONNECTION_ID()")
     run(session, "START TRANSACTION READ ONLY")
     assert len(run(session, "SELECT * FROM plain")) == 3
     assert last(session) == "replica"
-    assert run(session, "SELECT c FROM nested") == mine
+    assert run(session, "SELECT c FROM nested") == own_rows
     run(session, "COMMIT")
 
 
 def test_a_view_that_is_made_another(running: RunningProxy, session: Session) -> None:
     with closing(connect(running.port)) as other:
-        mine = run(session, "SELECT CONNECTION_ID()")
+        own_rows = run(session, "SELECT CONNECTION_ID()")
         run(other, "CREATE OR REPLACE VIEW changing AS SELECT 7 AS c")
         for _ in range(2):
             assert run(session, "SELECT c FROM changing") == [(7,)]
@@ -249,7 +249,7 @@ def test_a_view_that_is_made_another(running: RunningProxy, session: Session) ->
             "RENAME TABLE changing TO changed, nested TO changing",
         ):
             run(other, sql)
-            expected = [(7,)] if sql.startswith("ALTER") else mine
+            expected = [(7,)] if sql.startswith("ALTER") else own_rows
             assert run(session, "SELECT c FROM changing") == expected, sql
         run(other, "RENAME TABLE changing TO nested")
         run(other, "DROP VIEW changed")
@@ -318,7 +318,7 @@ BENT = [
 
 
 def test_a_bent_session_learns_the_same(running: RunningProxy, session: Session) -> None:
-    mine = run(session, "SELECT CONNECTION_ID()")
+    own_rows = run(session, "SELECT CONNECTION_ID()")
     for setting in BENT:
         with closing(connect(running.port)) as bent:
             run(bent, f"SET {setting}")
@@ -327,7 +327,7 @@ def test_a_bent_session_learns_the_same(running: RunningProxy, session: Session)
             with suppress(pymysql.err.OperationalError):
                 run(bent, "SELECT COUNT(*) FROM plain")  # the question goes in front of this
             assert running.metric("tidegate_view_questions_total") == before + 1, setting
-            assert run(session, "SELECT c FROM nested") == mine, setting
+            assert run(session, "SELECT c FROM nested") == own_rows, setting
             run(session, "SELECT * FROM plain")
             assert last(session) == "replica", setting
 
@@ -354,11 +354,11 @@ def test_what_an_account_cannot_see_is_not_plain(running: RunningProxy, cluster:
         cluster.wait_caught_up()
         try:
             with closing(connect(running.port, "low")) as low:
-                mine = run(low, "SELECT CONNECTION_ID()")
-                assert run(low, "SELECT c FROM over_view") == mine
+                own_rows = run(low, "SELECT CONNECTION_ID()")
+                assert run(low, "SELECT c FROM over_view") == own_rows
                 run(low, "SELECT * FROM base")
                 assert last(low) == "replica"
-                assert run(low, "SELECT c FROM whoami") == mine  # of which it may see a column
+                assert run(low, "SELECT c FROM whoami") == own_rows  # of which it may see a column
                 for name in ("over_table", "plain"):  # one of a hidden table, one that is hidden
                     run(low, f"TABLE {name}")
                     assert last(low) == "primary"
@@ -369,7 +369,7 @@ def test_what_an_account_cannot_see_is_not_plain(running: RunningProxy, cluster:
                     for _ in range(2):  # what may call a program can leave a doubt
                         run(low, f"TABLE {name}")
                     assert last(low) == on, name
-                assert run(low, "SELECT c FROM nested") == mine
+                assert run(low, "SELECT c FROM nested") == own_rows
                 run(low, "SET ROLE NONE")
                 for _ in range(3):
                     run(low, "SELECT * FROM base")
@@ -383,7 +383,7 @@ def test_what_an_account_cannot_see_is_not_plain(running: RunningProxy, cluster:
                     run(low, "SELECT * FROM base")
                 run(low, "SELECT * FROM over_table")
                 assert last(low) == "replica"
-                assert run(low, "SELECT c FROM over_view") == mine
+                assert run(low, "SELECT c FROM over_view") == own_rows
         finally:
             for sql in (
                 f"REVOKE IF EXISTS CREATE USER ON *.* FROM {APP_USER}",
@@ -402,17 +402,17 @@ def test_what_others_change_is_seen_after_a_while(cluster: Cluster) -> None:
             closing(connect(proxy.port)) as session,
             closing(cluster.primary.admin("app")) as direct,
         ):
-            mine = run(session, "SELECT CONNECTION_ID()")
+            own_rows = run(session, "SELECT CONNECTION_ID()")
             run(direct, "CREATE OR REPLACE VIEW foreign_one AS SELECT 7 AS c")
             cluster.wait_caught_up()
             run(session, "SELECT c FROM foreign_one")
             run(direct, "CREATE OR REPLACE VIEW foreign_one AS SELECT CONNECTION_ID() AS c")
             before = proxy.metric("tidegate_view_questions_total")
             for _ in range(200):
-                if run(session, "SELECT c FROM foreign_one") == mine:
+                if run(session, "SELECT c FROM foreign_one") == own_rows:
                     break
                 time.sleep(0.05)
-            assert run(session, "SELECT c FROM foreign_one") == mine
+            assert run(session, "SELECT c FROM foreign_one") == own_rows
             assert proxy.metric("tidegate_view_questions_total") > before
             assert last(session) == "primary"
             run(direct, "DROP VIEW foreign_one")

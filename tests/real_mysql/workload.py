@@ -48,7 +48,7 @@ class Seen:
     @property
     def reads(self) -> list[Read]:
         """The reads that were answered."""
-        return [one for one in self.history if isinstance(one, Read)]
+        return [operation for operation in self.history if isinstance(operation, Read)]
 
 
 During = Callable[[Cluster, "Workload"], None]
@@ -206,6 +206,8 @@ class Workload:
         """Give each write its place in the primary's binary log."""
         places = self._order.places()
         self._seen.history[:] = [
-            replace(one, order=places.get(one.value)) if isinstance(one, Write) else one
-            for one in self._seen.history
+            replace(operation, order=places.get(operation.value))
+            if isinstance(operation, Write)
+            else operation
+            for operation in self._seen.history
         ]
