@@ -90,7 +90,7 @@ def test_every_text_has_a_class(text: bytes, mode_flags: int) -> None:
     assert not (statement.kind is StatementClass.READ and statement.may_write)
     assert not (statement.kind is StatementClass.READ and statement.pins)
     assert statement.touches_tracking == any(
-        one.name == "session_track_gtids" for one in statement.assignments
+        assignment.name == "session_track_gtids" for assignment in statement.assignments
     )
     if lex(text, mode_flags) is None and b"/*!" not in text:
         assert statement.kind is StatementClass.WRITE
@@ -145,11 +145,11 @@ def test_texts_of_one_skeleton_have_one_class(
         text = b"".join(part + b" " + data.draw(ALL_LITERALS) for part in parts)
         return b"SELECT " + text
 
-    one, other = filled(), filled()
-    key = skeleton(one, mode_flags)
-    if key is not None and key == skeleton(other, mode_flags):
-        first = classify_text(one, mode_flags)
-        second = classify_text(other, mode_flags)
+    text, other_text = filled(), filled()
+    key = skeleton(text, mode_flags)
+    if key is not None and key == skeleton(other_text, mode_flags):
+        first = classify_text(text, mode_flags)
+        second = classify_text(other_text, mode_flags)
         if not first.assignments and first.reason not in (
             StatementReason.KILL,
             StatementReason.UNREADABLE,
@@ -189,10 +189,10 @@ def test_numbers_of_a_numbered_text_may_be_what_they_like(
         text = b"SELECT 80"
     names = [name.span() for name in NAME_DIGITS.finditer(text)]
     other = bytes(
-        it
-        if not 0x30 <= it <= 0x39 or any(begin <= at < end for begin, end in names)
+        character
+        if not 0x30 <= character <= 0x39 or any(begin <= at < end for begin, end in names)
         else digits.choice(b"0123456789")
-        for at, it in enumerate(text)
+        for at, character in enumerate(text)
     )
     assert skeleton(other, mode_flags) == skeleton(text, mode_flags) is not None
     known, found = lex(text, mode_flags), lex(other, mode_flags)

@@ -154,8 +154,8 @@ def test_no_text_is_a_token_by_chance(text: str, now: int) -> None:
 )
 def test_a_damaged_token_is_none(required: GtidSet, edits: list[tuple[int, int, str]]) -> None:
     token = text = sign(required, 10, KEYS)
-    for place, length, put in edits:
-        text = text[:place] + put + text[place + length :]
+    for index, length, put in edits:
+        text = text[:index] + put + text[index + length :]
     if text == token:
         assert verify(text, 0, KEYS) == required
     else:

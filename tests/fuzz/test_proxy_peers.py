@@ -276,7 +276,9 @@ class World:
                     failed = Reason.REPLICA_LOST
                     session._perform(session._read.opened(failed, self.proxy.now()))
             elif not any(worked):
-                joined = [one for one in self.proxy.sessions if one._read.stage == JOINED]
+                joined = [
+                    session for session in self.proxy.sessions if session._read.stage == JOINED
+                ]
                 if not joined:
                     return
                 joined[0]._out_of_time()  # nobody but the victim waits longer than its budget

@@ -134,18 +134,18 @@ class Client:
 
     def _begin(self, choose: Chooser) -> None:
         simulation = self._simulation
-        what = choose.below(24)
+        draw = choose.below(24)
         rules = simulation.some_rules(choose) if choose.below(4) == 0 else None
         register = choose.below(simulation.options.registers)
         request = Request("read", register, rules=rules)
-        if what < 8:
-            fails = what < simulation.options.errors
-            kind: CommandKind = "implicit" if fails else "refused" if what == 7 else "write"
+        if draw < 8:
+            fails = draw < simulation.options.errors
+            kind: CommandKind = "implicit" if fails else "refused" if draw == 7 else "write"
             request.kind = kind
             request.value = simulation.new_value()
-        elif what == 8:
+        elif draw == 8:
             request = Request("reset")
-        elif what == 9:
+        elif draw == 9:
             self._rules = simulation.some_rules(choose)
             request = Request("set", rules=self._rules, bends=choose.below(2) == 0)
         self._op = op = _Op(request, simulation.stamp(), request.rules or self._rules)

@@ -553,7 +553,11 @@ def judge_a_new_server_by_the_one_before(patch: pytest.MonkeyPatch) -> None:
     compare = Topology.compare
 
     def by_name(self: Topology, held: Any, has: GtidSet) -> None:
-        compare(self, [one._replace(uuid=one.replica.uuid) for one in held], has)
+        compare(
+            self,
+            [replica_gtids._replace(uuid=replica_gtids.replica.uuid) for replica_gtids in held],
+            has,
+        )
 
     patch.setattr(Topology, "compare", by_name)
 

@@ -96,10 +96,10 @@ class Proxy:
     def told(self, scope: ScopeState) -> None:
         """A reader is told that acknowledged writes are gone."""
         self.owing.pop(id(scope), None)
-        told = (id(scope), self.topology.term)
-        if not scope.lost or told in self._told:
+        key = (id(scope), self.topology.term)
+        if not scope.lost or key in self._told:
             self.silent.append(f"{scope.kind} {scope.key!r} was told of a loss twice, or of none")
-        self._told[told] = scope
+        self._told[key] = scope
 
     def judge_told(self, request: Request) -> None:
         """A read was answered: check that its scope did not have to tell of lost writes first."""

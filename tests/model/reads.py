@@ -128,10 +128,10 @@ class Reads:
         elif isinstance(step, Delay):
             self._after(step.seconds, self._turn_came)
         elif isinstance(step, Refuse):
-            told = step.reason is Reason.LOST_WRITES
-            if told and read.scope is not None:
+            lost_writes = step.reason is Reason.LOST_WRITES
+            if lost_writes and read.scope is not None:
                 proxy.told(read.scope)
-            session.done(Reply("told" if told else "error", refused=True))
+            session.done(Reply("told" if lost_writes else "error", refused=True))
         else:
             assert isinstance(step, Pass), step
 
@@ -222,14 +222,14 @@ class Reads:
         now = self._proxy.now()
         result: WaitResult = "reached" if self.is_there(answer) else "timeout"
         waited = now - self.read.sent_at
-        said = answer.still, answer.ordered
-        step = self._tell("wait_answered", result, *said, link.epoch, waited, now)
+        state = answer.still, answer.ordered
+        step = self._tell("wait_answered", result, *state, link.epoch, waited, now)
         self._judged(step)
 
     def confirmed(self, link: Link, answer: Answer) -> None:
         """The question before the read was answered."""
-        said = answer.still, answer.ordered
-        self._judged(self._tell("confirm_answered", *said, link.epoch, self._proxy.now()))
+        state = answer.still, answer.ordered
+        self._judged(self._tell("confirm_answered", *state, link.epoch, self._proxy.now()))
 
     def _judged(self, step: Step) -> None:
         if isinstance(step, Pass):

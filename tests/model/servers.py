@@ -100,7 +100,11 @@ class Mysql:
     def flush(self, number: int, register: int, value: int) -> Transaction:
         """Give a write its GTID, and do the steps of its commit that are not separate."""
         last = self.executed.intervals(self.uuid)
-        behind = [one for one in (*self._flushed, *self._committed) if self.uuid in one.gtid.tsids]
+        behind = [
+            transaction
+            for transaction in (*self._flushed, *self._committed)
+            if self.uuid in transaction.gtid.tsids
+        ]
         following = (last[-1][1] if last else 1) + len(behind)
         gtid = GtidSet({self.uuid: [(following, following + 1)]})
         transaction = Transaction(number, gtid, register, value)
@@ -256,7 +260,7 @@ class Mysql:
     def change_order(self, noticed_from: float) -> None:
         """Stop preserving the order of commits; or preserve it again, if there are no gaps."""
         newest = max(self._has, default=0)
-        if not self.ordered and any(one.number < newest for one in self.relay):
+        if not self.ordered and any(transaction.number < newest for transaction in self.relay):
             return
         self.ordered = not self.ordered
         self.noticed_from = noticed_from
@@ -269,7 +273,7 @@ class Mysql:
         self._flushed.clear()
         self._committed.clear()
         self._has = {transaction.number for transaction in self.binlog}
-        self.state = {one.register: one.value for one in self.binlog}
+        self.state = {transaction.register: transaction.value for transaction in self.binlog}
         self.executed = EMPTY
         for transaction in self.binlog:
             self.executed |= transaction.gtid
@@ -285,7 +289,9 @@ class Mysql:
             return not self.is_pending(wire.transaction)
         command = wire.to_server[0]
         if command.kind in ("write", "implicit"):
-            return all(one.register != command.register for one in self._flushed)  # row locks
+            return all(
+                transaction.register != command.register for transaction in self._flushed
+            )  # row locks
         if wire.deadline is not None:
             return wire.awaited <= self.executed or now >= wire.deadline
         return True

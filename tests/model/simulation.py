@@ -126,9 +126,9 @@ class Simulation:
         written = self._written[value] = Written(client, scopes, register, value, invoked)
         return written
 
-    def count(self, what: str) -> None:
+    def count(self, event: str) -> None:
         """Count that something happened."""
-        self.counts[what] += 1
+        self.counts[event] += 1
 
     def some_rules(self, choose: Chooser) -> Rules:
         """Choose rules that a client may ask for."""
@@ -352,7 +352,11 @@ class Simulation:
     def _repair(self, choose: Chooser) -> bool:
         """Make a replica anew that has transactions which the primary lacks."""
         primary = self.primary
-        able = [one for one in self.replicas if one.source and not primary.has_all_of(one)]
+        able = [
+            replica
+            for replica in self.replicas
+            if replica.source and not primary.has_all_of(replica)
+        ]
         if not able or not primary.up or self._is_restoring:
             return False
         replica = able[choose.below(len(able))]
@@ -399,15 +403,15 @@ class Simulation:
         self.proxy = self._new_proxy(old.servers[old.topology.primary])
         self.proxy.silent = old.silent
         restored = self.proxy.scopes.states()
-        self.counts["scope found known"] += sum(not one.unknown for one in restored)
-        self.counts["scope found unknown"] += sum(one.unknown for one in restored)
+        self.counts["scope found known"] += sum(not scope.unknown for scope in restored)
+        self.counts["scope found unknown"] += sum(scope.unknown for scope in restored)
         return True
 
     @property
     def _is_promoting(self) -> bool:
         """Whether the proxy does not know the new primary yet, or the old one is not back yet."""
         known = self.proxy.servers[self.proxy.topology.primary]
-        return known is not self.primary or any(one.source is None for one in self.replicas)
+        return known is not self.primary or any(replica.source is None for replica in self.replicas)
 
     def _promote(self, choose: Chooser) -> bool:
         if self._is_promoting:
@@ -472,7 +476,10 @@ class Simulation:
         proxy, primary = self.proxy, self.primary
         if self._is_promoting or not primary.up or not proxy.primary_epoch.has_compared(primary):
             return
-        for scope in (*proxy.scopes.states(), *(one.state.own_scope for one in proxy.sessions)):
+        for scope in (
+            *proxy.scopes.states(),
+            *(session.state.own_scope for session in proxy.sessions),
+        ):
             if scope.term == proxy.topology.term and not scope.own <= primary.executed:
                 self._stuck.add(f"{scope.kind} {scope.key!r} waits for what no server will have")
         for replica in self.replicas:

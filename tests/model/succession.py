@@ -104,7 +104,9 @@ class Worker:
     @property
     def known(self) -> Server | None:
         """The primary of the last term."""
-        return next((one for one in self.topology.servers if one.name == self.term.address), None)
+        return next(
+            (server for server in self.topology.servers if server.name == self.term.address), None
+        )
 
     @property
     def primary(self) -> str:
@@ -126,7 +128,7 @@ class Worker:
         if server is not None and server is not self.topology.primary:
             for name in (server.name, self.primary):
                 # An opening that was seen before does not count again.
-                self.looks[name] = [one for one in self.looks[name] if one][-1:]
+                self.looks[name] = [look for look in self.looks[name] if look][-1:]
             self.topology.promote(server)
             self.election.followed(server)
             self._clear = True
@@ -134,7 +136,7 @@ class Worker:
 
     def answered(self, name: str, now: int) -> None:
         """A look has ended: take its result, and judge."""
-        (server,) = [one for one in self.topology.servers if one.name == name]
+        (server,) = [server for server in self.topology.servers if server.name == name]
         at, look = self.asked.pop(name)
         self._seen.add(name)
         server.seen_at = at
@@ -286,8 +288,8 @@ class SuccessionSimulation:
             if worker.lacked:
                 self._complain(f"{worker.primary} was followed and lacks {worker.lacked.text}")
 
-    def _complain(self, what: str) -> None:
-        self.complaints.append(f"{self.now}: {what}")
+    def _complain(self, complaint: str) -> None:
+        self.complaints.append(f"{self.now}: {complaint}")
 
     def _write(self) -> None:
         worker = self._chance.choice(self.workers)
@@ -339,19 +341,25 @@ class SuccessionSimulation:
                 server.has |= server.source.has
 
     def _freeze(self) -> None:
-        for server in self._some([one for one in self.real.values() if one.answers]):
+        for server in self._some(
+            [candidate for candidate in self.real.values() if candidate.answers]
+        ):
             server.frozen = True
 
     def _resume(self) -> None:
-        for server in self._some([one for one in self.real.values() if one.frozen]):
+        for server in self._some(
+            [candidate for candidate in self.real.values() if candidate.frozen]
+        ):
             server.frozen = False
 
     def _crash(self) -> None:
-        for server in self._some([one for one in self.real.values() if one.up]):
+        for server in self._some([candidate for candidate in self.real.values() if candidate.up]):
             server.up = server.frozen = False
 
     def _start(self) -> None:
-        for server in self._some([one for one in self.real.values() if not one.up]):
+        for server in self._some(
+            [candidate for candidate in self.real.values() if not candidate.up]
+        ):
             server.up = True
             server.started = self.now
             server.read_only = not server.opens
@@ -370,7 +378,9 @@ class SuccessionSimulation:
         )()
 
     def _others(self) -> list[Mysql]:
-        return [one for one in self.real.values() if one is not self.meant and one.answers]
+        return [
+            server for server in self.real.values() if server is not self.meant and server.answers
+        ]
 
     def _promote(self) -> None:
         """Make another server the primary, sometimes carelessly."""
@@ -416,7 +426,9 @@ class SuccessionSimulation:
 
     def _open(self) -> None:
         """Make a replica writable; that is no promotion."""
-        for server in self._some([one for one in self._others() if one.source is not None]):
+        for server in self._some(
+            [candidate for candidate in self._others() if candidate.source is not None]
+        ):
             server.read_only = False
             self.counts["replica opened"] += 1
 

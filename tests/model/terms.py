@@ -44,7 +44,7 @@ class PrimaryEpoch:
     def scopes(self) -> list[ScopeState]:
         """The scopes that are compared with the primary."""
         proxy = self._proxy
-        return [*proxy.scopes.states(), *(one.state.own_scope for one in proxy.sessions)]
+        return [*proxy.scopes.states(), *(session.state.own_scope for session in proxy.sessions)]
 
     def has_compared(self, primary: Mysql) -> bool:
         """Whether everything was compared with this server's present incarnation."""
@@ -118,8 +118,10 @@ class PrimaryEpoch:
         proxy = self._proxy
         self._term = proxy.topology.term
         self._held = [
-            one._replace(gtids=one.gtids | self._applying.get(one.replica, EMPTY))
-            for one in proxy.topology.held_by_replicas()
+            replica_gtids._replace(
+                gtids=replica_gtids.gtids | self._applying.get(replica_gtids.replica, EMPTY)
+            )
+            for replica_gtids in proxy.topology.held_by_replicas()
         ]
         self._scopes = [(scope, scope.everything) for scope in self.scopes()]
         self._comparing.ask("compare", self._proxy.now())

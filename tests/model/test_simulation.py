@@ -60,7 +60,7 @@ def test_all_kinds_of_things_happen() -> None:
     faults = ["replica crashed", "primary crashed", "promoted", "lost", "hang up"]
     sessions = ["reset ok", "set ok", "read told", "read error", "read lost"]
     sessions.append("read unsettled")
-    missing = [what for what in (*reads, *writes, *faults, *sessions) if counts[what] < 3]
+    missing = [event for event in (*reads, *writes, *faults, *sessions) if counts[event] < 3]
     assert missing == []
     assert sum(counts[read] for read in reads) > 400
 
