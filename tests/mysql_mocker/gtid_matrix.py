@@ -136,14 +136,14 @@ def reported(client: RawClient, row: Row, mode: str, unused: int) -> tuple[GtidS
 
 def check(client: RawClient, row: Row, mode: str, unused: int) -> None:
     """Compares one row with what happens."""
-    told, gained = reported(client, row, mode, unused)
+    tracked, gained = reported(client, row, mode, unused)
     assert len(gained) == row.own
     if mode == "OWN_GTID":
-        assert (told or GtidSet()) == gained
+        assert (tracked or GtidSet()) == gained
     elif mode == "ALL_GTIDS":
-        assert (told is not None) == row.all
+        assert (tracked is not None) == row.all
         with RawClient(*client.address) as onlooker:
-            missing = onlooker.executed() - (told or GtidSet())
+            missing = onlooker.executed() - (tracked or GtidSet())
         assert not row.all or not missing or (row.early and missing <= gained)
     else:
-        assert told is None
+        assert tracked is None

@@ -49,8 +49,8 @@ def events(reader: RawClient, executed: GtidSet = EMPTY, *, checksum: bool = Tru
 
 
 def gtids(found: list[Event]) -> list[str]:
-    said = [decode(event) for event in found]
-    return [str(event.gtid) for event in said if isinstance(event, GtidEvent)]
+    decoded = [decode(event) for event in found]
+    return [str(event.gtid) for event in decoded if isinstance(event, GtidEvent)]
 
 
 def test_all_files_are_sent_each_behind_its_name(
@@ -168,11 +168,11 @@ def test_heartbeats_come_where_nothing_is_written_and_then_what_is(
         EventType.HEARTBEAT, EventType.HEARTBEAT_V2,
     ):  # fmt: skip
         packet = reader.read_packet()
-    said = decode(event)
-    assert isinstance(said, HeartbeatEvent)
-    place = mocker.call(lambda: len(primary.logs.files[-1].data))
-    assert (said.file, said.position or event.header.next_position) == ("binlog.000002", place)
+    decoded = decode(event)
+    assert isinstance(decoded, HeartbeatEvent)
+    size = mocker.call(lambda: len(primary.logs.files[-1].data))
+    assert (decoded.file, decoded.position or event.header.next_position) == ("binlog.000002", size)
     client.query("INSERT INTO t VALUES (3)")
-    while not isinstance(said := decode(parser.parse(reader.read_packet()[1:], 0)), GtidEvent):
+    while not isinstance(decoded := decode(parser.parse(reader.read_packet()[1:], 0)), GtidEvent):
         pass
-    assert str(said.gtid) == f"{primary.gtids.server_uuid}:4"
+    assert str(decoded.gtid) == f"{primary.gtids.server_uuid}:4"

@@ -59,7 +59,7 @@ def test_a_replica_logs_the_statements_that_it_applied(tmp_path: Path) -> None:
             "the replica has both",
         )
         client.close()
-    said = {
+    decoded = {
         name: [
             decode(event)
             for event in binlogs.events((tmp_path / name / "binlog.000001").read_bytes())
@@ -67,7 +67,7 @@ def test_a_replica_logs_the_statements_that_it_applied(tmp_path: Path) -> None:
         for name in ("primary", "replica1")
     }
     queries, gtids = (
-        [[event for event in events if isinstance(event, kind)] for events in said.values()]
+        [[event for event in events if isinstance(event, kind)] for events in decoded.values()]
         for kind in (QueryEvent, GtidEvent)
     )
     assert queries[0] == queries[1]
@@ -86,8 +86,8 @@ def test_a_statement_that_cannot_be_repeated_is_told(tmp_path: Path) -> None:
         client.query("INSERT INTO user (version) VALUES ('x')")
         assert mocker.call(lambda: list(primary.error_log)) == []
         client.query("INSERT INTO t VALUES (uuid())")
-        (told,) = mocker.call(lambda: list(primary.error_log))
-        assert told.endswith(f"{primary.gtids.server_uuid}:5")
+        (message,) = mocker.call(lambda: list(primary.error_log))
+        assert message.endswith(f"{primary.gtids.server_uuid}:5")
         client.close()
 
 

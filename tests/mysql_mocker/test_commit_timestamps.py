@@ -41,25 +41,25 @@ def test_a_replica_keeps_the_original_and_has_an_immediate_one_of_its_own(
     mocker.call(lambda: setattr(replica.clock, "ahead", 7_000_000))
     client.query("CREATE TABLE t (n INT)")
     until(lambda: len(times(mocker, replica)) == 1, "the replica applies it")
-    (there,), (here,) = times(mocker, primary), times(mocker, replica)
-    assert here.original == there.original
-    lag = here.lag
+    (on_primary,), (on_replica,) = times(mocker, primary), times(mocker, replica)
+    assert on_replica.original == on_primary.original
+    lag = on_replica.lag
     assert lag is not None
     assert lag >= 7_000_000
 
 
-@pytest.mark.parametrize("told", [TOLD, 0])
+@pytest.mark.parametrize("timestamp", [TOLD, 0])
 def test_a_session_tells_of_one_first_commit(
-    mocker: BackgroundCluster, primary: Server, replica: Server, client: RawClient, told: int
+    mocker: BackgroundCluster, primary: Server, replica: Server, client: RawClient, timestamp: int
 ) -> None:
     client.query("CREATE TABLE t (n INT)")
-    client.query(f"SET original_commit_timestamp = {told}")
+    client.query(f"SET original_commit_timestamp = {timestamp}")
     client.query("INSERT INTO t VALUES (1)")
     client.query("INSERT INTO t VALUES (2)")
     until(lambda: len(times(mocker, replica)) == 3, "the replica applies them")
     for server in (primary, replica):
         _, with_told, without = times(mocker, server)
-        assert with_told.original == told
+        assert with_told.original == timestamp
         assert without.original > TOLD
     assert client.value(VARIABLE) == str(UNDEFINED)
 
@@ -87,12 +87,12 @@ def test_it_needs_a_privilege(
 
 
 def test_a_first_commit_in_the_future_is_told_once_and_its_end_once() -> None:
-    told: list[str] = []
-    clock = CommitClock(told.append)
+    warnings: list[str] = []
+    clock = CommitClock(warnings.append)
     future = clock.stamp(UNDEFINED, by_applier=False).immediate + 3_600_000_000
     for session_value in (future, future, TOLD, UNDEFINED, 0, future, TOLD):
         clock.stamp(session_value, by_applier=True)
-    assert told == [INVALID, NORMAL, INVALID, NORMAL]
+    assert warnings == [INVALID, NORMAL, INVALID, NORMAL]
 
 
 def test_a_clock_that_is_behind_is_in_the_error_log(

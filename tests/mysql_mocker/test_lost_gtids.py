@@ -78,8 +78,8 @@ def test_a_connection_that_breaks_before_the_ok(
 def test_multi_statements_add_up(client: RawClient) -> None:
     own_gtids(client)
     replies = client.query(f"{INSERT};{INSERT};SELECT 1;{INSERT}")
-    told = [reply.gtids for reply in replies]
-    assert [None if gtids is None else len(gtids) for gtids in told] == [1, 2, None, 3]
+    gtid_sets = [reply.gtids for reply in replies]
+    assert [None if gtids is None else len(gtids) for gtids in gtid_sets] == [1, 2, None, 3]
     assert client.one("SELECT 1").gtids is None
 
 
@@ -95,10 +95,10 @@ def test_the_last_ok_of_a_call_need_not_have_the_gtids(client: RawClient) -> Non
     own_gtids(client)
     client.query(f"CREATE PROCEDURE p() BEGIN {INSERT}; SELECT 1; {INSERT}; SELECT 2; END")
     client.query(f"CREATE PROCEDURE q() BEGIN SELECT 1; {INSERT}; {INSERT}; END")
-    told = [reply.gtids for reply in client.query("CALL p()")]
-    assert [None if gtids is None else len(gtids) for gtids in told] == [1, 2, None]
-    told = [reply.gtids for reply in client.query("CALL q()")]
-    assert [None if gtids is None else len(gtids) for gtids in told] == [None, 2]
+    gtid_sets = [reply.gtids for reply in client.query("CALL p()")]
+    assert [None if gtids is None else len(gtids) for gtids in gtid_sets] == [1, 2, None]
+    gtid_sets = [reply.gtids for reply in client.query("CALL q()")]
+    assert [None if gtids is None else len(gtids) for gtids in gtid_sets] == [None, 2]
 
 
 @pytest.mark.parametrize("command", [b"\x1f", b"\x0e", b"\x02test"])
@@ -120,16 +120,16 @@ def test_reset_connection_rolls_back_and_turns_tracking_off(client: RawClient) -
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "tracked"),
     [("OFF", "ALL_GTIDS", True), ("OFF", "OWN_GTID", False), ("OWN_GTID", "ALL_GTIDS", False),
      ("ALL_GTIDS", "OWN_GTID", True), ("ALL_GTIDS", "OFF", True)],
 )  # fmt: skip
 def test_changing_the_mode_takes_effect_after_the_answer(
-    client: RawClient, old: str, new: str, told: bool
+    client: RawClient, old: str, new: str, tracked: bool
 ) -> None:
     lay_out(client)
     client.query(f"SET session_track_gtids = {old}")
-    assert (client.one(f"SET session_track_gtids = {new}").gtids is not None) == told
+    assert (client.one(f"SET session_track_gtids = {new}").gtids is not None) == tracked
     told_now = client.one(INSERT).gtids
     assert (told_now is not None) == (new != "OFF")
 

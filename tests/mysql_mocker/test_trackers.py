@@ -78,8 +78,8 @@ def test_transaction_state(client: RawClient) -> None:
         ("LOCK TABLES t WRITE", "_______L"), ("UNLOCK TABLES", "________"),
         ("SET autocommit = 0", ""), ("SELECT * FROM t", "I_R___S_"),
     ):  # fmt: skip
-        told = [c for c in changes(client, statement) if isinstance(c, TransactionState)]
-        assert told == ([TransactionState(state)] if state else []), statement
+        states = [c for c in changes(client, statement) if isinstance(c, TransactionState)]
+        assert states == ([TransactionState(state)] if state else []), statement
 
 
 def test_transaction_characteristics(client: RawClient) -> None:

@@ -81,10 +81,10 @@ def test_errors_are_one_line(
     capsys: pytest.CaptureFixture[str], words: list[str], status: int, sentence: str
 ) -> None:
     assert main(["mock", *words]) == status
-    told = capsys.readouterr().err
-    assert told.startswith("tidegate: ")
-    assert sentence in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("tidegate: ")
+    assert sentence in error
+    assert error.count("\n") == 1
 
 
 def test_a_script_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,10 +100,10 @@ def test_a_script_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_without_its_sql_parser_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['sqlglot'] = None\nfrom proxy.cli import main\n"
     process = python("-c", code + "sys.exit(main(['mock']))")
-    _, told = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, told) == (
+    _, error = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, error) == (
         2, "tidegate: mock needs sqlglot (pip install 'tidegate[mock]')\n",
     )  # fmt: skip
     process = python("-c", code + "from mysql_mocker import MockCluster")
-    _, told = process.communicate(timeout=PATIENCE_S)
-    assert told.endswith("ImportError: the mocker needs sqlglot: pip install 'tidegate[mock]'\n")
+    _, error = process.communicate(timeout=PATIENCE_S)
+    assert error.endswith("ImportError: the mocker needs sqlglot: pip install 'tidegate[mock]'\n")

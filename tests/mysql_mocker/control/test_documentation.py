@@ -47,8 +47,8 @@ def test_programs(program: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    said = re.findall(r"print\(error\)  # (.+)", program)
-    assert done.stdout.splitlines()[-len(said) :] == said if said else done.stdout
+    expected = re.findall(r"print\(error\)  # (.+)", program)
+    assert done.stdout.splitlines()[-len(expected) :] == expected if expected else done.stdout
 
 
 def test_tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

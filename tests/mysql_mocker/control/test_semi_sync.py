@@ -32,14 +32,14 @@ def test_after_sync_replicas_show_what_the_primary_does_not(
     cluster: BlockingCluster, connect: Connect, start: Start
 ) -> None:
     waiting(cluster, "after_sync")
-    told = start(INSERT)
+    answer = start(INSERT)
     comes_to(connect("replica1"), 2)
     assert count(connect()) == 1
     primary, replica, _ = cluster.state()
     assert (primary.gtid_executed[-4:], replica.gtid_executed[-4:]) == (":1-2", ":1-3")
-    assert not told.done()
+    assert not answer.done()
     cluster.set("replica2", ack_delay=0)
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
     assert count(connect()) == 2
     primary, replica, _ = cluster.state()
     assert primary.gtid_executed == replica.gtid_executed
@@ -50,11 +50,11 @@ def test_after_commit_all_see_what_the_client_was_not_told(
     cluster: BlockingCluster, connect: Connect, start: Start
 ) -> None:
     waiting(cluster, "after_commit")
-    told = start(INSERT)
+    answer = start(INSERT)
     comes_to(connect(), 2)
-    assert not told.done()
+    assert not answer.done()
     cluster.set("primary", semi_sync=False)
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
 
 
 @pytest.mark.parametrize("point", ["after_sync", "after_commit"])
@@ -64,17 +64,17 @@ def test_a_transaction_waits_at_its_commit_and_ddl_behind_its_own(
     waiting(cluster, point)
     client = connect(autocommit=False)
     run(client, INSERT)
-    told = start("COMMIT", client)
+    answer = start("COMMIT", client)
     comes_to(connect("replica1"), 2)
-    assert not told.done()
+    assert not answer.done()
     cluster.set("replicas", ack_delay=0)
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
     cluster.set("replicas", ack_delay="1h")
-    told = start("CREATE TABLE u (n INT)")
+    answer = start("CREATE TABLE u (n INT)")
     until(lambda: run(connect(), "SHOW TABLES LIKE 'u'") != [], "the table is there")
-    assert not told.done()
+    assert not answer.done()
     cluster.set("replicas", ack_delay=0)
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
 
 
 def test_a_wait_is_given_up_until_a_replica_has_caught_up(
@@ -90,22 +90,22 @@ def test_a_wait_is_given_up_until_a_replica_has_caught_up(
     cluster.caught_up()
     run(client, INSERT)
     cluster.set("replica1", frozen=True)
-    told = start(INSERT, client)
+    answer = start(INSERT, client)
     assert count(connect()) == 3 + 1
-    assert not told.done()
+    assert not answer.done()
     cluster.set("replica1", frozen=False)
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
 
 
 def test_a_primary_that_dies_meanwhile_has_it_when_it_is_back(
     cluster: BlockingCluster, connect: Connect, start: Start
 ) -> None:
     waiting(cluster, "after_sync")
-    told = start(INSERT)
+    answer = start(INSERT)
     comes_to(connect("replica1"), 2)
     cluster.set("primary", running=False)
     with pytest.raises(pymysql.err.OperationalError):
-        told.result(PATIENCE_S)
+        answer.result(PATIENCE_S)
     cluster.set("primary", running=True, semi_sync="off")
     assert count(connect()) == 2
     run(connect(), INSERT)
@@ -117,7 +117,7 @@ def test_other_transactions_get_other_gtids_meanwhile(
     cluster: BlockingCluster, connect: Connect, start: Start
 ) -> None:
     waiting(cluster, "after_sync")
-    told = start(INSERT)
+    answer = start(INSERT)
     comes_to(connect("replica1"), 2)
     client = connect()
     run(client, "XA START 'x'")
@@ -125,7 +125,7 @@ def test_other_transactions_get_other_gtids_meanwhile(
     prepared = start("XA PREPARE 'x'", client)
     until(lambda: cluster.server("primary").gtid_executed.endswith(":1-2:4"), "it has the next one")
     cluster.set("replicas", ack_delay=0)
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
     prepared.result(PATIENCE_S)
     assert cluster.server("primary").gtid_executed.endswith(":1-4")
 
@@ -134,12 +134,12 @@ def test_who_waits_through_a_promotion_is_not_applied_twice(
     cluster: BlockingCluster, connect: Connect, start: Start
 ) -> None:
     waiting(cluster, "after_sync")
-    told = start(INSERT)
+    answer = start(INSERT)
     comes_to(connect("replica1"), 2)
     assert cluster.promote("replica1").stopped == []
     run(connect("replica1"), INSERT)
     cluster.set("primary", semi_sync="off")
-    told.result(PATIENCE_S)
+    answer.result(PATIENCE_S)
     cluster.caught_up()
     assert [count(connect(state.name)) for state in cluster.state()] == [3, 3, 3]
 

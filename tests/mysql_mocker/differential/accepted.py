@@ -73,13 +73,13 @@ def _differs_in_keys_only(found: Difference) -> bool:
     if len(found.direct) != len(found.through):
         return False
     pairs = zip(found.direct, found.through, strict=True)
-    return all(_without_keys(one) == _without_keys(other) for one, other in pairs)
+    return all(_without_keys(first) == _without_keys(second) for first, second in pairs)
 
 
 def _without_keys(packet: Packet) -> bytes:
     if packet.control or not packet.payload.startswith(b"\x03def"):
         return packet.payload
     column = ColumnDefinition41.parse(packet.payload)
-    place = len(packet.payload) - 5  # flags, decimals, two zeros
+    offset = len(packet.payload) - 5  # flags, decimals, two zeros
     flags = (column.flags & ~_FLAGS_OF_KEYS).to_bytes(2, "little")
-    return packet.payload[:place] + flags + packet.payload[place + 2 :]
+    return packet.payload[:offset] + flags + packet.payload[offset + 2 :]

@@ -38,9 +38,9 @@ class Arena:
             runs = pool.map(lambda peer: self._run(session, peer), (self.real, self.mocker))
             expected, got = runs
         self._defined = not any(_DEFINING.search(repr(step)) for step in session.steps)
-        for number, (one, other) in enumerate(zip(expected, got, strict=True)):
-            if one != other:
-                return Difference(number, one, other, capabilities)
+        for number, (expected_packet, got_packet) in enumerate(zip(expected, got, strict=True)):
+            if expected_packet != got_packet:
+                return Difference(number, expected_packet, got_packet, capabilities)
         return None
 
     def _run(self, session: Session, peer: Peer) -> list[Answer]:

@@ -37,7 +37,7 @@ COMMANDS: tuple[Step, ...] = (
     Send(Command.COM_INIT_DB, b"app"),
     Send(Command.COM_INIT_DB, b"side"),
     Send(Command.COM_INIT_DB, b"nowhere"),
-    Send(Command.COM_STATISTICS, b"", STRING, told=False),
+    Send(Command.COM_STATISTICS, b"", STRING, is_compared=False),
     Send(Command.COM_SET_OPTION, b"\x00\x00"),
     Send(Command.COM_SET_OPTION, b"\x01\x00"),
     Send(Command.COM_SET_OPTION, b"\x07\x00"),
@@ -130,7 +130,7 @@ class Generator:
         return steps
 
     def _filled(self, text: str) -> str:
-        return _PLACE.sub(lambda place: self._random.choice(spoken.VALUES[place[1]]), text)
+        return _PLACE.sub(lambda match: self._random.choice(spoken.VALUES[match[1]]), text)
 
     def _prepared(self) -> list[Step]:
         """A statement prepared and executed, or something done with an earlier one."""

@@ -203,13 +203,13 @@ def test_fr6_prepared_statements_tell_the_same(client: RawClient, onlooker: RawC
 
     track(client, "OWN_GTID")
     for sql, count in ((INSERT, 1), ("CREATE TABLE u (n INT)", 1), ("COMMIT", 0)):
-        told, own = execute(sql)
+        tracked, own = execute(sql)
         assert len(own) == count
-        assert (told or GtidSet()) == own
+        assert (tracked or GtidSet()) == own
     done(client, "BEGIN")
     assert execute(INSERT) == (None, GtidSet())
-    told, own = execute("COMMIT")
-    assert told == own
+    tracked, own = execute("COMMIT")
+    assert tracked == own
     assert len(own) == 1
     done(client, "BEGIN")
     execute(INSERT)
