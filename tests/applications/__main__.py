@@ -34,15 +34,15 @@ def main() -> int:
             if not chosen or recipe.framework in chosen:
                 for lateness in (0, 1):
                     seen.append(run(cluster, recipe, lateness))
-                    print(f"{recipe.framework}, {recipe.what}: {seen[-1].share:.0%}", flush=True)
+                    print(f"{recipe.framework}, {recipe.title}: {seen[-1].share:.0%}", flush=True)
     print(table(seen))
-    wrong = [one for one in seen if one.stale or (_must(one) and one.share < _SHARE)]
-    sys.stderr.writelines(f"{one.recipe.framework}, {one.recipe.what}: wrong\n" for one in wrong)
+    wrong = [run for run in seen if run.stale or (_must(run) and run.share < _SHARE)]
+    sys.stderr.writelines(f"{run.recipe.framework}, {run.recipe.title}: wrong\n" for run in wrong)
     return 1 if wrong else 0
 
 
-def _must(one: Seen) -> bool:
-    return one.recipe.is_recommended and not one.lateness
+def _must(run: Seen) -> bool:
+    return run.recipe.is_recommended and not run.lateness
 
 
 if __name__ == "__main__":

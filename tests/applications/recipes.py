@@ -19,18 +19,18 @@ class Recipe:
 
     Attributes:
         framework: whose: a program in ``inside`` has its name.
-        what: in words; `RECIPE` for what is recommended.
+        title: in words; `RECIPE` for what is recommended.
         lines: the program runs them.
     """
 
     framework: str
-    what: str
+    title: str
     lines: str
 
     @property
     def is_recommended(self) -> bool:
         """Whether it is the recipe, and not what it is compared with."""
-        return self.what == RECIPE
+        return self.title == RECIPE
 
 
 def recipes() -> list[Recipe]:

@@ -59,7 +59,7 @@ def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
             options[name.replace("-", "_")] = str(value)
     proxy = RunningProxy(cluster, f"pages-{uuid.uuid4().hex[:8]}", options)
     try:
-        told = json.loads(_served(recipe, proxy.port))
+        result = json.loads(_served(recipe, proxy.port))
         proven = proxy.metric("tidegate_stale_reads_proven_total")
     finally:
         proxy.stop()
@@ -71,7 +71,7 @@ def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
         records = [record for record in records if record["session"] not in wrote]
     reads = [record for record in records if record["class"] == "read"]
     on_replicas = sum(record["role"] == "replica" for record in reads)
-    return Seen(recipe, lateness, told["pages"], told["stale"], len(reads), on_replicas)
+    return Seen(recipe, lateness, result["pages"], result["stale"], len(reads), on_replicas)
 
 
 def _served(recipe: Recipe, port: int) -> str:
@@ -92,10 +92,10 @@ def table(seen: list[Seen]) -> str:
     """The runs in Markdown."""
     lines = ["| framework | settings | replicas | stale pages | reads on replicas |"]
     lines.append("|---|---|---|---|---|")
-    for one in seen:
-        late = f"{one.lateness} s late" if one.lateness else "free"
+    for run in seen:
+        late = f"{run.lateness} s late" if run.lateness else "free"
         lines.append(
-            f"| {one.recipe.framework} | {one.recipe.what} | {late}"
-            f" | {one.stale or 'none'} of {one.pages} | {one.share:.0%} |"
+            f"| {run.recipe.framework} | {run.recipe.title} | {late}"
+            f" | {run.stale or 'none'} of {run.pages} | {run.share:.0%} |"
         )
     return "\n".join(lines) + "\n"

@@ -68,7 +68,7 @@ def _run(plan: Plan, outcome: Outcome, server: str) -> str:
     trials = sum(row.trials for row in outcome.rows.values())
     workers = "" if plan.workers == 1 else f" --workers {plan.workers}"
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    told = [
+    summary = [
         f"{today}: {description()}, before MySQL {server}.",
         f"`./dev chaos --minutes {plan.minutes:g} --seed {plan.seed}{workers}`:"
         f" {trials} trials with {outcome.rounds} proxies in {outcome.seconds / 60:.0f} minutes,"
@@ -78,8 +78,8 @@ def _run(plan: Plan, outcome: Outcome, server: str) -> str:
     ]
     if outcome.findings:
         kinds = Counter(f"{finding.kind} under {fault}" for fault, finding in outcome.findings)
-        told.append("\n".join(f"- {count} times {kind}" for kind, count in kinds.most_common()))
-    return "\n\n".join(told)
+        summary.append("\n".join(f"- {count} times {kind}" for kind, count in kinds.most_common()))
+    return "\n\n".join(summary)
 
 
 if __name__ == "__main__":

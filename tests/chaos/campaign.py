@@ -121,16 +121,16 @@ class Campaign:
             follows = True
             faults = self._faults(follows=True)
         options = self._options(follows=follows)
-        told = " ".join(f"{name}={value}" for name, value in options.items() if value)
-        self._say(f"round {number + 1}: {told}")
+        settings = " ".join(f"{name}={value}" for name, value in options.items() if value)
+        self._say(f"round {number + 1}: {settings}")
         proxy = RunningProxy(self._cluster, f"proxy{number}", self._servers() | options)
         try:
             watch = ProxyWatch(proxy, lambda server: self._relays[server].address)
             with self._clients(proxy) as (workload, accounts):
-                for one in faults:
+                for fault in faults:
                     if self._is_over():
                         break
-                    if self._trial(one, proxy, watch, workload, accounts):
+                    if self._trial(fault, proxy, watch, workload, accounts):
                         break  # a proxy that did not recover would fail all others, too
             self._found("(end)", watch.leaks(self._cluster.servers) + watch.stops())
         finally:
@@ -144,10 +144,10 @@ class Campaign:
         """Those that make sense here, in an order of this round's own."""
         wanted = [FAULTS[name] for name in self._plan.faults]
         faults = [
-            one
-            for one in wanted
-            if (follows or not one.needs_monitor)
-            and (self._cluster.semi_sync or not one.needs_semi_sync)
+            fault
+            for fault in wanted
+            if (follows or not fault.needs_monitor)
+            and (self._cluster.semi_sync or not fault.needs_semi_sync)
         ]
         self._chance.shuffle(faults)
         return faults

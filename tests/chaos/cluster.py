@@ -195,11 +195,11 @@ class ChaosCluster(Cluster):
             raise UnhealthyError(f"{replica.name} is behind: {replica.replica_status()}")
 
 
-def until(true: Callable[[], bool], what: str, timeout: float = HEALING_S) -> None:
+def until(true: Callable[[], bool], description: str, timeout: float = HEALING_S) -> None:
     """Wait until something is so; statements that fail meanwhile mean that it is not.
 
     Raises:
-        UnhealthyError: it is not so in time; `what` says what was waited for.
+        UnhealthyError: it is not so in time; `description` says what was waited for.
     """
     deadline = time.monotonic() + timeout
     problem = ""
@@ -210,5 +210,5 @@ def until(true: Callable[[], bool], what: str, timeout: float = HEALING_S) -> No
         except (pymysql.err.MySQLError, OSError) as error:
             problem = f": {error}"
         if time.monotonic() > deadline:
-            raise UnhealthyError(f"waited {timeout:g} s in vain: {what}{problem}")
+            raise UnhealthyError(f"waited {timeout:g} s in vain: {description}{problem}")
         time.sleep(POLL_S)

@@ -4,8 +4,8 @@ from tests.chaos import network_faults, primary_faults, promotion_faults, replic
 from tests.chaos.scene import Fault
 
 FAULTS = {
-    one.name: one
+    value.name: value
     for module in (replica_faults, network_faults, primary_faults, promotion_faults)
-    for one in vars(module).values()
-    if isinstance(one, Fault)
+    for value in vars(module).values()
+    if isinstance(value, Fault)
 }

@@ -10,7 +10,7 @@ from tests.support.history_checker import check
 
 BOUND_S = 30.0
 """An operation must end so soon after it began, or after the server that it needs is back."""
-TRACKER_PING, GONE = "3024", "1105"
+TIMEOUT, GONE = "3024", "1105"
 _TOLD = (Level.READ_OWN_WRITES, Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 
 
@@ -45,9 +45,9 @@ def judge(
         outages: when the primary could not answer, each since and until when.
         harmless: clients should not have noticed but by waiting.
     """
-    history = [_ordered(one, places) for one in trial.history]
-    writes = [one for one in history if isinstance(one, Write)]
-    reads = [one for one in history if isinstance(one, Read)]
+    history = [_ordered(operation, places) for operation in trial.history]
+    writes = [operation for operation in history if isinstance(operation, Write)]
+    reads = [operation for operation in history if isinstance(operation, Read)]
     try:
         findings = _stale_reads(trial, history)
     except ValueError as error:
@@ -72,14 +72,20 @@ def judge(
 def lost(trial: Trial, places: Mapping[int, int]) -> list[Write]:
     """The acknowledged writes that the fault has lost, as it may."""
     return [
-        one
-        for one in trial.writes
-        if one.acknowledged is not None and one.value not in places and _may_be_lost(trial, one)
+        write
+        for write in trial.writes
+        if write.acknowledged is not None
+        and write.value not in places
+        and _may_be_lost(trial, write)
     ]
 
 
-def _ordered(one: Write | Read, places: Mapping[int, int]) -> Write | Read:
-    return replace(one, order=places.get(one.value)) if isinstance(one, Write) else one
+def _ordered(operation: Write | Read, places: Mapping[int, int]) -> Write | Read:
+    return (
+        replace(operation, order=places.get(operation.value))
+        if isinstance(operation, Write)
+        else operation
+    )
 
 
 def _may_be_lost(trial: Trial, write: Write) -> bool:
@@ -92,12 +98,18 @@ def _stale_reads(trial: Trial, history: list[Write | Read]) -> list[Finding]:
         violations = check(history)
     else:
         since = trial.loss.since
-        before = [one for one in history if isinstance(one, Write) or one.returned < since]
+        before = [
+            operation
+            for operation in history
+            if isinstance(operation, Write) or operation.returned < since
+        ]
         left = [
-            replace(one, lost=True)
-            if isinstance(one, Write) and one.order is None and _may_be_lost(trial, one)
-            else one
-            for one in history
+            replace(operation, lost=True)
+            if isinstance(operation, Write)
+            and operation.order is None
+            and _may_be_lost(trial, operation)
+            else operation
+            for operation in history
         ]
         behind = [violation for violation in check(left) if violation.read.returned >= since]
         violations = check(before) + behind
@@ -133,11 +145,11 @@ def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Find
 def _missing_trackers(trial: Trial, gone: list[Write]) -> list[Finding]:
     """Wide scopes that read on without an error although writes of theirs were lost."""
     concerned = {scope for write in gone for scope in write.scopes}
-    told = {failure.scope for failure in trial.failures if failure.outcome == GONE}
+    told_scopes = {failure.scope for failure in trial.failures if failure.outcome == GONE}
     silent = {
         read.scope: read
         for read in trial.reads
-        if read.scope in concerned - told
+        if read.scope in concerned - told_scopes
         and read.scope[0] is not Scope.CONNECTION
         and read.level in _TOLD
         and trial.loss is not None
@@ -152,7 +164,7 @@ def _is_borne(failure: Operation) -> bool:
     Late replicas mean 3024, by policy. A replica that breaks takes with it the snapshot of a
     transaction that reads there. A login needs the primary to answer within connect-timeout.
     """
-    return failure.outcome == TRACKER_PING or failure.what in ("login", "transaction")
+    return failure.outcome == TIMEOUT or failure.operation in ("login", "transaction")
 
 
 def _hangs(trial: Trial, outages: Sequence[tuple[int, int]]) -> list[Finding]:

@@ -80,8 +80,8 @@ class ProxyWatch:
 
     def _wait_for_reads(self, replica: RealServer) -> None:
         before = self._answered(replica)
-        what = f"{replica.name} ({self._address_of(replica)}) answers reads"
-        until(lambda: self._answered(replica) > before, what, RECOVERY_S)
+        condition = f"{replica.name} ({self._address_of(replica)}) answers reads"
+        until(lambda: self._answered(replica) > before, condition, RECOVERY_S)
 
     def _writes_to(self, primary: RealServer) -> bool:
         with contextlib.closing(self._connect()) as connection, connection.cursor() as cursor:
@@ -127,12 +127,12 @@ class ProxyWatch:
             may_prove: its audits may have found reads that would have been stale.
         """
         findings = []
-        said = self._proxy.stderr
-        news, self._said = said[self._said :], len(said)
+        output = self._proxy.stderr
+        news, self._said = output[self._said :], len(output)
         if "Traceback" in news or "never retrieved" in news or "never awaited" in news:
             findings.append(Finding("a traceback of the proxy", news[-4000:]))
         if not self._proxy.running:
-            return [*findings, Finding("the proxy ended", said[-2000:])]
+            return [*findings, Finding("the proxy ended", output[-2000:])]
         for name in _MUST_BE_ZERO:
             value = self._proxy.metric(name)
             excused = may_prove and name == _PROVEN
@@ -154,7 +154,7 @@ class ProxyWatch:
             if not leaks:
                 return []
             time.sleep(0.5)
-        return [Finding("a leak", f"{what}: {count:g}") for what, count in leaks.items()]
+        return [Finding("a leak", f"{name}: {count:g}") for name, count in leaks.items()]
 
     def _leaks(self, servers: list[RealServer]) -> dict[str, float]:
         leaks = {name: self._proxy.metric(name) for name in _MUST_RETURN_TO_ZERO}
@@ -162,7 +162,7 @@ class ProxyWatch:
             leaks[f"connections of clients on {server.name}"] = float(server.value(_CLIENTS))
         more = self._count_descriptors() - self._descriptors
         leaks["file descriptors more than at the beginning"] = max(0, more)
-        return {what: count for what, count in leaks.items() if count}
+        return {name: count for name, count in leaks.items() if count}
 
     def _count_descriptors(self) -> int:
         """Sockets that the proxy holds (with several workers: their parent)."""

@@ -89,7 +89,7 @@ LEGEND = "; ".join(f"{short}: {level}" for level, short in _ABBREVIATED.items())
 def explanation(faults: Iterable[Fault]) -> str:
     """What each fault does, and what clients must expect."""
     lines = ["| fault | what happens | what is not promised meanwhile |", "|---|---|---|"]
-    lines += [f"| `{one.name}` | {one.does} | {one.not_promised} |" for one in faults]
+    lines += [f"| `{fault.name}` | {fault.does} | {fault.not_promised} |" for fault in faults]
     return "\n".join(lines)
 
 

@@ -23,10 +23,10 @@ def mysqld() -> Path:
 
 @pytest.mark.timeout(300)
 def test_two_faults_in_short(mysqld: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     faults = ("applier-stopped", "replica-connections-cut")
-    outcome = Campaign(Plan(1, 0, faults, seconds=1.0), mysqld, said.append).run()
-    assert not outcome.findings, "\n".join(said)
+    outcome = Campaign(Plan(1, 0, faults, seconds=1.0), mysqld, lines.append).run()
+    assert not outcome.findings, "\n".join(lines)
     assert set(outcome.rows) == set(faults)
     for row in outcome.rows.values():
         assert set(row.levels) == set(Level)

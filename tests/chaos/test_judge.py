@@ -72,7 +72,7 @@ def test_a_fault_may_lose_what_was_written_before_it_and_nothing_else() -> None:
     loss = Loss(55, 58)
     both = trial(*GOOD[:3], read(1, 60), loss=loss)
     assert kinds(both, {1: 0}) == []
-    assert [one.value for one in lost(both, {1: 0})] == [2]
+    assert [write.value for write in lost(both, {1: 0})] == [2]
     # Before the loss it had to be seen, and what comes behind the loss is not lost.
     assert kinds(trial(*GOOD[:3], read(1, 45), read(1, 60), loss=loss), {1: 0}) == []
     early = trial(write(1, 10, 20), write(2, 21, 25), read(1, 30), loss=loss)
@@ -90,17 +90,17 @@ def test_a_loss_must_be_told_to_each_scope_that_outlives_it() -> None:
     scope: ScopeKey = (Scope.USER, "app")
     gone = replace(write(1, 10, 20), scopes=frozenset({OWN, scope}))
     later = replace(read(0, 70), scope=scope)
-    told = Operation("c", "read", 60, 65, "1105", scope)
+    refused = Operation("c", "read", 60, 65, "1105", scope)
     silent = trial(gone, later, loss=Loss(30, 40))
     assert kinds(silent, {}) == ["a loss that was not told"]
-    assert kinds(replace(silent, failures=[told]), {}) == []
+    assert kinds(replace(silent, failures=[refused]), {}) == []
     assert kinds(replace(silent, history=[gone, replace(later, invoked=35)]), {}) == []
     assert kinds(trial(write(1, 10, 20), read(0, 70), loss=Loss(30, 40)), {}) == []
 
 
 def test_an_error_that_a_harmless_fault_does_not_explain() -> None:
-    def found(what: str, outcome: str, *, harmless: bool = True) -> list[str]:
-        failed = replace(trial(), failures=[Operation("c", what, 1, 2, outcome)])
+    def found(operation: str, outcome: str, *, harmless: bool = True) -> list[str]:
+        failed = replace(trial(), failures=[Operation("c", operation, 1, 2, outcome)])
         return [finding.kind for finding in judge(failed, {}, (), harmless=harmless)]
 
     assert found("write", "2013") == ["an error that the fault does not explain"]

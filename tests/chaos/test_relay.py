@@ -68,9 +68,9 @@ def test_cut_resets_what_is_open_and_takes_new_ones(relay: Relay) -> None:
     with connect(relay) as connection, connect(relay) as other:
         assert echo(connection, b"a") + echo(other, b"b") == b"ab"
         relay.cut()
-        for one in (connection, other):
+        for peer in (connection, other):
             with pytest.raises(ConnectionResetError):
-                one.recv(1)
+                peer.recv(1)
     with connect(relay) as connection:
         assert echo(connection, b"c") == b"c"
 
@@ -82,11 +82,11 @@ def test_a_stalled_relay_loses_nothing(relay: Relay) -> None:
         connection.sendall(b"b")
         with connect(relay) as late:
             late.sendall(b"c")
-            for one in (connection, late):
-                one.settimeout(0.1)
+            for peer in (connection, late):
+                peer.settimeout(0.1)
                 with pytest.raises(TimeoutError):
-                    one.recv(1)
-                one.settimeout(WAIT_S)
+                    peer.recv(1)
+                peer.settimeout(WAIT_S)
             relay.heal()
             assert connection.recv(1) + late.recv(1) == b"bc"
 

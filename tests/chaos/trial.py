@@ -23,27 +23,28 @@ class Operation:
 
     Attributes:
         client: who waited.
-        what: ``login``, ``write``, ``read``, or ``transaction`` for all that is in one that reads.
+        operation: ``login``, ``write``, ``read``, or ``transaction``: a whole one that reads.
         invoked: when it was sent, ns.
         ended: when its answer or error was there.
         outcome: the error's code; ``ok`` if there was none.
         scope: whose promise it was; None for what is no client's of the proxy.
-        told: the error's text; empty if there was none.
+        message: the error's text; empty if there was none.
     """
 
     client: str
-    what: str
+    operation: str
     invoked: int
     ended: int
     outcome: str
     scope: ScopeKey | None = None
-    told: str = ""
+    message: str = ""
 
     def __str__(self) -> str:
         seconds = (self.ended - self.invoked) / NS
-        told = f" ({self.told})" if self.told else ""
+        detail = f" ({self.message})" if self.message else ""
         return (
-            f"{self.client}: a {self.what} lasted {seconds:.1f} s and ended in {self.outcome}{told}"
+            f"{self.client}: a {self.operation} lasted {seconds:.1f} s"
+            f" and ended in {self.outcome}{detail}"
         )
 
 
@@ -103,12 +104,12 @@ class Trial:
     @property
     def reads(self) -> list[Read]:
         """The reads that were answered."""
-        return [one for one in self.history if isinstance(one, Read)]
+        return [operation for operation in self.history if isinstance(operation, Read)]
 
     @property
     def writes(self) -> list[Write]:
         """The writes, acknowledged or not."""
-        return [one for one in self.history if isinstance(one, Write)]
+        return [operation for operation in self.history if isinstance(operation, Write)]
 
     @property
     def levels(self) -> Counter[Level]:
@@ -120,15 +121,15 @@ class Trial:
         """How often clients saw which code."""
         return Counter(operation.outcome for operation in self.failures)
 
-    def did(self, one: Write | Read) -> None:
+    def did(self, operation: Write | Read) -> None:
         """Enter what a client did."""
-        self.history.append(one)  # one call: threads may share it
+        self.history.append(operation)  # one call: threads may share it
 
     def lasted(self, operation: Operation) -> None:
         """Enter how long something took, and what error it ended in."""
         seconds = (operation.ended - operation.invoked) / NS
         with self._lock:
-            if operation.what in ("read", "transaction") and operation.outcome == "ok":
+            if operation.operation in ("read", "transaction") and operation.outcome == "ok":
                 self.slowest = max(self.slowest, seconds)
             if operation.outcome != "ok":
                 self.failures.append(operation)

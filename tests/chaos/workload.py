@@ -94,7 +94,9 @@ class Workload:
         primary = self._cluster.primary
         for table in range(TABLES):
             registers = [trial.register(n) for n in range(self._writers.stop)]
-            rows = ",".join(f"({one}, 0)" for one in registers if one % TABLES == table)
+            rows = ",".join(
+                f"({register}, 0)" for register in registers if register % TABLES == table
+            )
             primary.query(_MAKE.format(table, rows))
         self._cluster.wait_caught_up()
         for pool in self._pools.values():
@@ -188,19 +190,19 @@ class Workload:
             return PooledSession(self._pools[client.user], client)
         return PairSession(self._port, self._accounts, client, name)
 
-    def _timed(self, trial: Trial, who: Client | str, what: str, act: Callable[[], _T]) -> _T:
+    def _timed(self, trial: Trial, who: Client | str, operation: str, act: Callable[[], _T]) -> _T:
         invoked = trial.stamps()
-        outcome, told = "ok", ""
+        outcome, message = "ok", ""
         try:
             return act()
         except FAILURES as error:
-            outcome, told = code(error), str(error)
-            what = "login" if isinstance(error, LoginError) else what
+            outcome, message = code(error), str(error)
+            operation = "login" if isinstance(error, LoginError) else operation
             raise
         finally:
             scope = who.wide_scope if isinstance(who, Client) else None
             ended = trial.stamps()
-            trial.lasted(Operation(str(who), what, invoked, ended, outcome, scope, told))
+            trial.lasted(Operation(str(who), operation, invoked, ended, outcome, scope, message))
 
     def _write(self, trial: Trial, client: Client, session: Session, chance: random.Random) -> None:
         in_transaction = chance.random() < 0.25
@@ -264,8 +266,8 @@ class Workload:
         """
         level, staleness = read_level(client.consistency)
         invoked = since or trial.stamps()
-        what = "transaction" if shared else "read"
-        value, scopes = self._timed(trial, client, what, lambda: session.read(register))
+        operation = "transaction" if shared else "read"
+        value, scopes = self._timed(trial, client, operation, lambda: session.read(register))
         scope = next(key for key in scopes if key[0] is client.scope)
         bound = round((staleness or 0) * NS)
         returned = trial.stamps()

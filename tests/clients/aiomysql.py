@@ -34,7 +34,7 @@ def _invocation(target: Target, tests_of: str = "tests") -> Invocation:
 
 SUITE = Suite(
     name="aiomysql",
-    what="its own tests, with asyncio's event loop and uvloop's",
+    title="its own tests, with asyncio's event loop and uvloop's",
     versions=versions.AIOMYSQL,
     statements=(),
     prepare=_prepare,
@@ -52,7 +52,7 @@ SUITE = Suite(
 USER_SCOPE = replace(
     SUITE,
     name="aiomysql-user",
-    what="of the same, those that write on one connection and read on another (`tests/sa`), with"
+    title="of the same, those that write on one connection and read on another (`tests/sa`), with"
     " Tidegate's option `scope = user`",
     invocation=partial(_invocation, tests_of="tests/sa"),
     options={"scope": "user"},

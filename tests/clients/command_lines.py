@@ -43,7 +43,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="command-lines",
-    what="the `mysql` client and MariaDB's: ours, with and without TLS and compression",
+    title="the `mysql` client and MariaDB's: ours, with and without TLS and compression",
     versions="mysql 9.7, mariadb 10.11",
     statements=("CREATE DATABASE test", "CREATE DATABASE test2"),
     prepare=_prepare,

@@ -39,7 +39,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="django",
-    what=f"of its own tests, the database layer's: {', '.join(_LABELS.split())}; with mysqlclient",
+    title=f"of its own tests, the database layer's: {', '.join(_LABELS.split())}; with mysqlclient",
     versions=f"{versions.DJANGO}, {versions.MYSQLCLIENT}",
     statements=(),
     prepare=_prepare,

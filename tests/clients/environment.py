@@ -92,20 +92,20 @@ class Environment:
 
 def quietly(*command: str, extra: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
     """Run a command and give its standard output; all that it wrote is shown only if it fails."""
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
             command,
             env={**outside(), **(extra or {})},
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=told,
+            stderr=output,
             text=True,
             check=False,
         )
         if done.returncode:
-            told.seek(0)
-            sys.stderr.write(done.stdout + told.read())
+            output.seek(0)
+            sys.stderr.write(done.stdout + output.read())
         done.check_returncode()
     return done.stdout
 

@@ -41,7 +41,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="go",
-    what="the own tests of Go's `go-sql-driver/mysql`",
+    title="the own tests of Go's `go-sql-driver/mysql`",
     versions=f"Debian's {_PACKAGE}",
     statements=("CREATE DATABASE gotest",),
     prepare=_prepare,

@@ -33,7 +33,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="mariadb-java",
-    what="MariaDB's Connector/J, whose package holds no tests: ours, at its default settings, with"
+    title="MariaDB's Connector/J, whose package holds no tests: ours, at its default settings, with"
     " TLS, with compression and with statements prepared at the server",
     versions="Debian's libmariadb-java",
     statements=("CREATE DATABASE test",),

@@ -64,7 +64,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="languages",
-    what="Erlang's p1_mysql, Racket's db, Bun's SQL client and connectorx (on Rust's `mysql`),"
+    title="Erlang's p1_mysql, Racket's db, Bun's SQL client and connectorx (on Rust's `mysql`),"
     " which implement the protocol themselves; Tcl's mysqltcl, LuaSQL, R's RMySQL, MariaDB's ODBC"
     " driver and sysbench, on MariaDB's Connector/C: ours, with and without TLS where a driver lets"
     " one choose",

@@ -36,7 +36,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="maintenance",
-    what="`mysqldump`, `mysqladmin`, mydumper and myloader, and Percona Toolkit's"
+    title="`mysqldump`, `mysqladmin`, mydumper and myloader, and Percona Toolkit's"
     " `pt-online-schema-change`, `pt-archiver` and `pt-table-checksum`: ours",
     versions="mysqldump 9.7, Debian's mydumper and percona-toolkit",
     statements=("CREATE DATABASE test DEFAULT CHARACTER SET utf8mb4",),

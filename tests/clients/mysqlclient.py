@@ -62,7 +62,7 @@ def _invocation(target: Target, autocommit: bool = False) -> Invocation:
 
 SUITE = Suite(
     name="mysqlclient",
-    what="its own tests, on MariaDB's Connector/C",
+    title="its own tests, on MariaDB's Connector/C",
     versions=versions.MYSQLCLIENT,
     statements=("CREATE DATABASE test DEFAULT CHARACTER SET utf8mb4",),
     prepare=_prepare,
@@ -72,6 +72,6 @@ SUITE = Suite(
 AUTOCOMMIT = replace(
     SUITE,
     name="mysqlclient-autocommit",
-    what="the same in autocommit, so that replicas answer the reads",
+    title="the same in autocommit, so that replicas answer the reads",
     invocation=partial(_invocation, autocommit=True),
 )

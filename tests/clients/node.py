@@ -7,7 +7,7 @@ from tests.clients.environment import INSIDE, Environment, quietly
 from tests.clients.suite import Invocation, Suite, Target
 
 
-def _suite(name: str, what: str, version: str) -> Suite:
+def _suite(name: str, driver_name: str, version: str) -> Suite:
     here = Environment(name)
     driver = version.partition("@")[0]
     modules = here.folder / version / "node_modules"
@@ -30,7 +30,8 @@ def _suite(name: str, what: str, version: str) -> Suite:
 
     return Suite(
         name=name,
-        what=f"{what}, whose package holds no tests: ours, with and without TLS and compression",
+        title=f"{driver_name}, whose package holds no tests: ours, with and without TLS"
+        " and compression",
         versions=f"{version} on {versions.NODE}",
         statements=("CREATE DATABASE test", "CREATE DATABASE test2"),
         prepare=prepare,

@@ -40,7 +40,7 @@ def _suite(driver: str, package: str, left_out: dict[str, str]) -> Suite:
 
     return Suite(
         name=driver.lower().replace("mysql", "dbd-mysql").replace("mariadb", "dbd-mariadb"),
-        what=f"the tests of Perl's DBD::{driver}, on MariaDB's Connector/C",
+        title=f"the tests of Perl's DBD::{driver}, on MariaDB's Connector/C",
         versions=f"Debian's {package}",
         statements=("CREATE DATABASE test",),
         prepare=prepare,

@@ -52,7 +52,7 @@ def _suite(name: str) -> Suite:
 
     return Suite(
         name=name,
-        what=f"the tests of PHP's `{_TESTS[name].split('/')[1]}`, on mysqlnd, with `scope = user`,"
+        title=f"the tests of PHP's `{_TESTS[name].split('/')[1]}`, on mysqlnd, with `scope = user`,"
         " since they write on one connection and read on another",
         versions="Debian's php-mysql",
         statements=("CREATE DATABASE test",),

@@ -65,7 +65,7 @@ def _invocation(target: Target, autocommit: bool = False) -> Invocation:
 
 SUITE = Suite(
     name="pymysql",
-    what="the tests of PyMySQL 0.10.1, the last source package with all of them,"
+    title="the tests of PyMySQL 0.10.1, the last source package with all of them,"
     " and the newest one's tests of authentication",
     versions=versions.PYMYSQL,
     statements=(
@@ -92,6 +92,6 @@ SUITE = Suite(
 AUTOCOMMIT = replace(
     SUITE,
     name="pymysql-autocommit",
-    what="the same in autocommit, so that replicas answer the reads",
+    title="the same in autocommit, so that replicas answer the reads",
     invocation=partial(_invocation, autocommit=True),
 )

@@ -51,7 +51,7 @@ def write(
     differences = [line for suite in shown for line in entries[suite.name].differences]
     lines = ["", *_TABLE, *(entries[suite.name].row for suite in shown)]
     lines += ["", "What the suites are:", ""]
-    lines += [f"- **{suite.name}**: {suite.what}." for suite in shown]
+    lines += [f"- **{suite.name}**: {suite.title}." for suite in shown]
     lines += ["", _DIFFERS, "", *(differences or ["Nothing."]), "", ""]
     PAGE.write_text(head + _BEGIN + "\n".join(lines) + _END + tail)
 

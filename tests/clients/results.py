@@ -17,10 +17,10 @@ _WORSE = {"passed": 0, "skipped": 1, "failed": 2}
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test ended: passed, failed or skipped; and what it told if it did not pass."""
+    """How a test ended: passed, failed or skipped; and what it printed if it did not pass."""
 
     name: str
-    told: str
+    detail: str
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,21 @@ class Results:
         tests: dict[str, Outcome] = {}
         replica_reads = 0
         for line in path.read_text(encoding="utf-8").splitlines():
-            told = json.loads(line)
-            if "replica_reads" in told:
-                replica_reads = told["replica_reads"]
+            entry = json.loads(line)
+            if "replica_reads" in entry:
+                replica_reads = entry["replica_reads"]
                 continue
-            outcome = Outcome(told["outcome"], told["told"])
-            before = tests.get(told["id"])
+            outcome = Outcome(entry["outcome"], entry["detail"])
+            before = tests.get(entry["id"])
             if before is None or _WORSE[outcome.name] > _WORSE[before.name]:
-                tests[told["id"]] = outcome
+                tests[entry["id"]] = outcome
         return cls(tests, replica_reads)
 
     def write(self, path: Path) -> None:
         """Write a record."""
         lines = [json.dumps({"replica_reads": self.replica_reads})]
         lines += [
-            json.dumps({"id": test, "outcome": outcome.name, "told": outcome.told})
+            json.dumps({"id": test, "outcome": outcome.name, "detail": outcome.detail})
             for test, outcome in self.tests.items()
         ]
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -114,7 +114,7 @@ class Comparison:
         for test in self.differences:
             before, after = self.direct.outcome(test), self.tidegate.outcome(test)
             lines.append(f"  {test}: {before} directly, {after} through Tidegate\n")
-            told = self.tidegate.tests[test].told if test in self.tidegate.tests else ""
+            detail = self.tidegate.tests[test].detail if test in self.tidegate.tests else ""
             known = self.reason(test)
-            lines.append(f"    {f'known: {known}' if known else told[-1500:].strip()}\n")
+            lines.append(f"    {f'known: {known}' if known else detail[-1500:].strip()}\n")
         return "".join(lines)

@@ -31,7 +31,7 @@ def _invocation(target: Target) -> Invocation:
 
 SUITE = Suite(
     name="ruby-mysql2",
-    what="Ruby's mysql2, on MariaDB's Connector/C: ours, with and without TLS and compression",
+    title="Ruby's mysql2, on MariaDB's Connector/C: ours, with and without TLS and compression",
     versions="Debian's ruby-mysql2",
     statements=("CREATE DATABASE test", "CREATE DATABASE test2"),
     prepare=_prepare,

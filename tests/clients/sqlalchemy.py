@@ -38,7 +38,7 @@ def _invocation(target: Target, autocommit: bool = False) -> Invocation:
 
 SUITE = Suite(
     name="sqlalchemy",
-    what="its dialect suite (`test/dialect/test_suite.py` and `test/dialect/mysql`) with PyMySQL",
+    title="its dialect suite (`test/dialect/test_suite.py` and `test/dialect/mysql`) with PyMySQL",
     versions=f"{versions.SQLALCHEMY}, {versions.PYMYSQL}",
     statements=(
         "CREATE DATABASE test DEFAULT CHARACTER SET utf8mb4",
@@ -53,7 +53,7 @@ SUITE = Suite(
 AUTOCOMMIT = replace(
     SUITE,
     name="sqlalchemy-autocommit",
-    what="the same in autocommit, with `scope = user`, since its connections come from a pool",
+    title="the same in autocommit, with `scope = user`, since its connections come from a pool",
     invocation=partial(_invocation, autocommit=True),
     options={"scope": "user"},
 )

@@ -119,8 +119,8 @@ def _time_zones(mysqld: Path) -> list[str]:
     if mysqld.read_bytes().startswith(b"#!"):
         script = mysqld.read_text().replace("usr/sbin/mysqld", "usr/bin/mysql_tzinfo_to_sql")
         program = ["sh", "-c", script, str(mysqld)]
-    told = quietly(*program, "/usr/share/zoneinfo")
-    return [statement for statement in told.split(";\n") if statement.strip()]
+    statements = quietly(*program, "/usr/share/zoneinfo")
+    return [statement for statement in statements.split(";\n") if statement.strip()]
 
 
 def _run(suite: Suite, target: Target, record: Path, output: TextIO) -> None:

@@ -59,7 +59,7 @@ class Suite:
 
     Attributes:
         name: what it is called on the command line.
-        what: what is run, for the page; Markdown.
+        title: what is run, for the page; Markdown.
         versions: of what is tested, for the page.
         statements: run on the primary beforehand: the databases and accounts that it expects.
         prepare: fetches and installs what it needs; run before any invocation.
@@ -70,7 +70,7 @@ class Suite:
     """
 
     name: str
-    what: str
+    title: str
     versions: str
     statements: tuple[str, ...]
     prepare: Callable[[], None]

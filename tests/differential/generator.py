@@ -148,7 +148,7 @@ class Generator:
         return [self._step(draw.choice(questions.QUESTIONS)) for _ in range(draw.randint(1, 3))]
 
     def _filled(self, text: str) -> str:
-        return _PLACE.sub(lambda place: self._random.choice(VALUES[place[1]]), text)
+        return _PLACE.sub(lambda match: self._random.choice(VALUES[match[1]]), text)
 
     def _prepared(self) -> list[Step]:
         """A statement prepared and executed, or something done with an earlier one."""

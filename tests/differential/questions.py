@@ -132,7 +132,7 @@ BETWEEN: tuple[Step, ...] = (
     Send(Command.COM_PING),
     Send(Command.COM_INIT_DB, b"app"),
     Send(Command.COM_INIT_DB, b"nowhere"),
-    Send(Command.COM_STATISTICS, b"", STRING, told=False),
+    Send(Command.COM_STATISTICS, b"", STRING, is_compared=False),
     Send(Command.COM_SET_OPTION, b"\x00\x00"),
     Send(Command.COM_FIELD_LIST, b"items\x00", FIELDS),
     Send(Command.COM_FIELD_LIST, b"missing\x00", FIELDS),

@@ -101,8 +101,8 @@ class LongData:
 
     def play(self, player: Player) -> Answer:
         statement = player.statements.get(self.slot, UNKNOWN_STATEMENT)
-        place = statement.to_bytes(4, "little") + self.parameter.to_bytes(2, "little")
-        player.send(Command.COM_STMT_SEND_LONG_DATA, place + self.data)
+        target = statement.to_bytes(4, "little") + self.parameter.to_bytes(2, "little")
+        player.send(Command.COM_STMT_SEND_LONG_DATA, target + self.data)
         return ()
 
 
@@ -149,17 +149,21 @@ class Send:
     Attributes:
         command: its number.
         shape: of its answer, as `ResponseStream` knows them.
-        told: False where the answer's content is the server's own affair, such as its uptime.
+        is_compared: False where the content is the server's own affair, such as its uptime.
     """
 
     command: int
     body: bytes = b""
     shape: int = SIMPLE
-    told: bool = True
+    is_compared: bool = True
 
     def play(self, player: Player) -> Answer:
         answer = player.command(self.command, self.body, self.shape)
-        return answer if self.told else tuple(replace(p, payload=b"untold") for p in answer)
+        return (
+            answer
+            if self.is_compared
+            else tuple(replace(p, payload=b"not compared") for p in answer)
+        )
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ class MissingTrackers:
     step: Step
 
     def play(self, player: Player) -> Answer:
-        return tuple(replace(packet, payload=b"untold") for packet in self.step.play(player))
+        return tuple(replace(packet, payload=b"not compared") for packet in self.step.play(player))
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,11 @@ def test_every_field_of_an_ok_packet_counts(changed: OkPacket) -> None:
 
 
 def test_gtids_may_differ_but_not_their_being_there() -> None:
-    one, other = (ok(replace(OK, session_state=block)) for block in (GTIDS, OTHER_GTIDS))
-    assert same(one, other)
-    assert not same(one, ok(OK))
+    first, second = (ok(replace(OK, session_state=block)) for block in (GTIDS, OTHER_GTIDS))
+    assert same(first, second)
+    assert not same(first, ok(OK))
     assert same(ok(replace(OK, session_state=b"")), ok(OK))
-    assert not same(one, ok(replace(OK, session_state=GTIDS + schema_entry("app"))))
+    assert not same(first, ok(replace(OK, session_state=GTIDS + schema_entry("app"))))
 
 
 def test_flags_on_indexes_may_differ_and_no_others() -> None:
@@ -129,9 +129,9 @@ def test_warnings_of_a_ping_count() -> None:
 
 
 def test_an_id_of_a_statement_may_differ_in_trackers() -> None:
-    one, other, third = (
+    first, second, third = (
         ok(replace(OK, session_state=system_variable_entry(name, value)))
         for name, value in (("statement_id", "1"), ("statement_id", "23"), ("sql_mode", "1"))
     )
-    assert same(one, other)
-    assert not same(one, third)
+    assert same(first, second)
+    assert not same(first, third)

@@ -97,7 +97,7 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
         (
             Query("DELETE FROM parts"),
             Send(Command.COM_PING),
-            Send(Command.COM_STATISTICS, b"", STRING, told=False),
+            Send(Command.COM_STATISTICS, b"", STRING, is_compared=False),
             *ASKS_TWICE,
             Query("SELECT missing"),
             Send(Command.COM_PING),

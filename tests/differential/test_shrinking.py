@@ -27,10 +27,10 @@ def judge(session: Session) -> Difference | None:
 def test_only_what_the_difference_needs_is_left() -> None:
     for seed in range(20):
         steps = [Query(f"other {k}") for k in range(40)]
-        for place, step in zip(
+        for index, step in zip(
             sorted(random.Random(seed).sample(range(40), 3)), (*CAUSES, EFFECT), strict=True
         ):
-            steps[place] = step
+            steps[index] = step
         session = Session(Capability(0), "app", tuple(steps))
         found = judge(session)
         assert found is not None

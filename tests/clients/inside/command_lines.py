@@ -68,9 +68,9 @@ def main() -> None:
         for encryption, compression in product(tls, [name for name in ways if name not in tls]):
             command = [*program, "--no-defaults", *ways[encryption], *ways[compression], *account]
             seen: dict[str, tuple[bool, tuple[str, str]]] = {}
-            for name, (sql, told, error) in CHECKS.items():
+            for name, (sql, expected, error) in CHECKS.items():
                 answer = run(command, sql)
-                well = answer[0] == told and (error in answer[1] if error else not answer[1])
+                well = answer[0] == expected and (error in answer[1] if error else not answer[1])
                 seen[name] = well, answer
             status = run(command, "\\s\n")
             well = ("Cipher in use" in status[0]) == (encryption == "TLS")

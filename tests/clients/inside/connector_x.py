@@ -51,12 +51,12 @@ def large() -> None:
 
 
 def refused() -> None:
-    told = ""
+    message = ""
     try:
         read("SELECT * FROM absent")
     except RuntimeError as error:
-        told = str(error)
-    assert "1146" in told, told or "no error"
+        message = str(error)
+    assert "1146" in message, message or "no error"
     assert read("SELECT 1 AS a") == {"a": [1]}
 
 
@@ -74,8 +74,8 @@ def main() -> None:
         try:
             check()
         except (AssertionError, RuntimeError) as error:
-            told = " ".join(str(error).split())
-            print(f"not ok {name} # {type(error).__name__}: {told:.500}", flush=True)
+            message = " ".join(str(error).split())
+            print(f"not ok {name} # {type(error).__name__}: {message:.500}", flush=True)
         else:
             print(f"ok {name}", flush=True)
     print("end")

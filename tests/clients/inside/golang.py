@@ -13,7 +13,7 @@ OUTCOMES = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 def main() -> None:
     """Run it."""
-    told: dict[str, list[str]] = {}
+    output: dict[str, list[str]] = {}
     with subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -23,9 +23,9 @@ def main() -> None:
             event = json.loads(line)
             test = event.get("Test", "the package")
             if event["Action"] == "output":
-                told.setdefault(test, []).append(event["Output"])
+                output.setdefault(test, []).append(event["Output"])
             elif event["Action"] in OUTCOMES:
-                record(test, OUTCOMES[event["Action"]], "".join(told.get(test, [])))
+                record(test, OUTCOMES[event["Action"]], "".join(output.get(test, [])))
 
 
 if __name__ == "__main__":

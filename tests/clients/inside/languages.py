@@ -33,8 +33,8 @@ def run(program: str, way: str, command: list[str]) -> None:
     for line in lines:
         failed = line.startswith("not ok ")
         if failed or line.startswith("ok "):
-            name, _, told = line.removeprefix("not ").removeprefix("ok ").partition(" # ")
-            record(f"{program}, {way}: {name}", "failed" if failed else "passed", told)
+            name, _, detail = line.removeprefix("not ").removeprefix("ok ").partition(" # ")
+            record(f"{program}, {way}: {name}", "failed" if failed else "passed", detail)
     died = "end" not in lines
     record(f"{program}, {way}: comes to its end", "failed" if died else "passed", text[-2000:])
 
@@ -45,7 +45,7 @@ def benchmark(script: str, preparing: str) -> None:
     options = [*account, "--db-driver=mysql", "--mysql-db=test", f"--db-ps-mode={preparing}"]
     options += ["--threads=4", "--events=200", "--time=0", "--table-size=1000"]
     name = f"sysbench, {preparing}: {script}"
-    told = ""
+    output = ""
     for step in ("prepare", "run", "cleanup"):
         done = subprocess.run(
             ["sysbench", script, *options, step],
@@ -54,11 +54,11 @@ def benchmark(script: str, preparing: str) -> None:
             timeout=120,
             check=False,
         )
-        told += done.stdout + done.stderr
+        output += done.stdout + done.stderr
         if done.returncode:
             break
-    well = not done.returncode and "total number of events:              200" in told
-    record(name, "passed" if well else "failed", told)
+    well = not done.returncode and "total number of events:              200" in output
+    record(name, "passed" if well else "failed", output)
 
 
 _ACCOUNT = ("host", "port", "user", "password")

@@ -169,13 +169,13 @@ def archiver() -> None:
 
 def table_checksum() -> None:
     """Checksum all tables in chunks, over statements that replicas run again."""
-    told = toolkit(
+    report = toolkit(
         *("pt-table-checksum", "--databases=test", "--recursion-method=none", "--chunk-size=100"),
         *("--no-check-binlog-format", "--no-check-replication-filters"),
     )
-    lines = [line.split() for line in told.splitlines() if "test." in line]
-    assert {line[-1] for line in lines} >= {f"test.{table}" for table in TABLES}, told
-    assert all(line[1:3] == ["0", "0"] for line in lines), told  # errors, differences
+    lines = [line.split() for line in report.splitlines() if "test." in line]
+    assert {line[-1] for line in lines} >= {f"test.{table}" for table in TABLES}, report
+    assert all(line[1:3] == ["0", "0"] for line in lines), report  # errors, differences
 
 
 def mysqladmin() -> None:

@@ -47,13 +47,13 @@ def rows(cursor: Any, sql: str, *parameters: object) -> list[tuple[object, ...]]
 
 def refused(state: str, code: int, run: Callable[[], object]) -> None:
     """Expect an error with this SQLSTATE and this code."""
-    found, told = "none", ""
+    found, message = "none", ""
     try:
         run()
     except pyodbc.Error as error:
-        found, told = error.args
+        found, message = error.args
     same(state, found)
-    assert f"({code})" in told, told
+    assert f"({code})" in message, message
 
 
 def values(connection: Any) -> None:
@@ -184,8 +184,8 @@ def main() -> None:
             check(connection)
             connection.close()
         except (AssertionError, pyodbc.Error, ValueError) as error:
-            told = " ".join(str(error).split())
-            print(f"not ok {name} # {type(error).__name__}: {told:.500}", flush=True)
+            message = " ".join(str(error).split())
+            print(f"not ok {name} # {type(error).__name__}: {message:.500}", flush=True)
         else:
             print(f"ok {name}", flush=True)
     print("end")

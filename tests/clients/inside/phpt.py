@@ -24,8 +24,8 @@ def main() -> None:
             print(line, end="", flush=True)
             if match := LINE.search(line.replace("\r", "")):
                 difference = Path(match[2]).with_suffix(".diff")
-                told = difference.read_text(errors="replace") if difference.exists() else match[3]
-                record(match[2], OUTCOMES.get(match[1], "failed"), told)
+                detail = difference.read_text(errors="replace") if difference.exists() else match[3]
+                record(match[2], OUTCOMES.get(match[1], "failed"), detail)
 
 
 if __name__ == "__main__":

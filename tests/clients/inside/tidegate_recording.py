@@ -2,8 +2,8 @@
 
 A plugin of pytest (``-p tidegate_recording``), and the recorder that Django's runner is given. The
 file named by TIDEGATE_RECORD gets one JSON object per line: ``id``, ``outcome`` (passed, failed or
-skipped) and ``told``, the end of what the test said. So a suite that hangs or crashes still leaves
-what it has done.
+skipped) and ``detail``, the end of what the test printed. So a suite that hangs or crashes still
+leaves what it has done.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import re
 from typing import Any
 
 
-def record(test: str, outcome: str, told: str = "") -> None:
+def record(test: str, outcome: str, detail: str = "") -> None:
     """Append a test's outcome."""
     # Tests with an object in their name: its address is another one in each run.
     test = re.sub(r" at 0x[0-9a-f]+", "", test)
-    line = json.dumps({"id": test, "outcome": outcome, "told": told[-4000:]})
+    line = json.dumps({"id": test, "outcome": outcome, "detail": detail[-4000:]})
     with open(os.environ["TIDEGATE_RECORD"], "a", encoding="utf-8") as file:  # noqa: PTH123 old Pythons
         file.write(line + "\n")
 

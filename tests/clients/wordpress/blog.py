@@ -138,14 +138,14 @@ class Blog:
             '"',
         )
 
-    def _act(self, name: str, action: Callable[[], Page], told: str) -> Page:
+    def _act(self, name: str, action: Callable[[], Page], expected: str) -> Page:
         """Do something, once more behind all replicas if the answer did not show it."""
         page = action()
-        if self._judge(f"the answer to: {name}", page, [told]):
+        if self._judge(f"the answer to: {name}", page, [expected]):
             return page
         self._settle()
         page = action()
-        if not page.shows(told):
+        if not page.shows(expected):
             raise RuntimeError(f"cannot {name}: {page.status} at {page.url}\n{page.text[:3000]}")
         return page
 

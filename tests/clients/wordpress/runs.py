@@ -141,10 +141,10 @@ def _write(
 def table(seen: Iterable[Seen]) -> str:
     """The runs in Markdown."""
     lines = ["| way | pages | stale | reads | of these on replicas |", "|---|---|---|---|---|"]
-    for one in seen:
-        share = f"{one.on_replicas / one.reads:.0%}" if one.reads else ""
+    for run in seen:
+        share = f"{run.on_replicas / run.reads:.0%}" if run.reads else ""
         lines.append(
-            f"| {one.way.name} | {one.pages} | {len(one.stale) or 'none'} | {one.reads or ''}"
+            f"| {run.way.name} | {run.pages} | {len(run.stale) or 'none'} | {run.reads or ''}"
             f" | {share} |"
         )
     return "\n".join(lines) + "\n"

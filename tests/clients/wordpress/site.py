@@ -101,7 +101,7 @@ def site(cluster: Cluster, database_port: int) -> Iterator[Site]:
     cluster.wait_caught_up()
     port = reserve_port()
     log = cluster.scratch.path / f"wordpress-{port}.log"
-    said = cluster.scratch.path / f"php-{port}.txt"
+    output_path = cluster.scratch.path / f"php-{port}.txt"
     command = [shutil.which("php") or "php", "-S", f"127.0.0.1:{port}", "-t", str(_ROOT)]
     command += ["-d", "sendmail_path=/bin/true", "-d", "max_execution_time=300"]
     environment = {
@@ -110,13 +110,13 @@ def site(cluster: Cluster, database_port: int) -> Iterator[Site]:
         "WORDPRESS_PASSWORD": password,
         "WORDPRESS_LOG": str(log),
     }
-    with said.open("wb") as output:
+    with output_path.open("wb") as output:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
     cluster.scratch.watch("php", process)
     try:
-        _wait_ready(process, port, said)
+        _wait_ready(process, port, output_path)
         yield Site(port, log)
     finally:
         process.kill()
@@ -124,12 +124,14 @@ def site(cluster: Cluster, database_port: int) -> Iterator[Site]:
         cluster.scratch.unwatch("php")
 
 
-def _wait_ready(process: subprocess.Popen[bytes], port: int, said: Path) -> None:
+def _wait_ready(process: subprocess.Popen[bytes], port: int, output_path: Path) -> None:
     deadline = time.monotonic() + 60
     while True:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError(f"PHP's server did not start:\n{said.read_text(errors='replace')}")
+            raise RuntimeError(
+                f"PHP's server did not start:\n{output_path.read_text(errors='replace')}"
+            )
         time.sleep(0.05)
