@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return audit.main(arguments[1:])
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is stopped
-    workloads = [one for one in WORKLOADS if one.name in options.workload]
+    workloads = [workload for workload in WORKLOADS if workload.name in options.workload]
     try:
         programs = mysql_programs(router="router" in options.only)
         generator = Generator(sysbench(), programs / "mysqlslap")
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "versions": {
                     "mysqld": cluster.primary.query("SELECT @@version")[0][0],
                     "sysbench": generator.sysbench.version(),
-                    **{one.name: one.version() for one in contenders},
+                    **{contender.name: contender.version() for contender in contenders},
                 },
             }
             _say(about)

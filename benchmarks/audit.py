@@ -74,10 +74,10 @@ class _Bench:
 
     def part(self, name: str, which: str) -> "DataFrame":
         """Copy a part of the log to a folder of its own."""
-        place = str(self._folder / name)
+        target = str(self._folder / name)
         log = self._spark.read.parquet(str(self._folder / "records"))
-        log.where(which).write.mode("overwrite").parquet(place)
-        return self._spark.read.parquet(place)
+        log.where(which).write.mode("overwrite").parquet(target)
+        return self._spark.read.parquet(target)
 
     @property
     def states(self) -> "States":
@@ -194,17 +194,17 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
     if options.state:
         times, first, second = day_of(2 * count)
         bench.make(2 * count, shape, json=False, slower=times)
-        one = bench.part("first", f"arrived_us < {first.end_us}")
+        part = bench.part("first", f"arrived_us < {first.end_us}")
         other = bench.part("second", f"arrived_us >= {second.begin_us}")
         keeps = bench.states.stage(1)
         bench.measure(
             f"audit that keeps a state, {shape}",
             count,
-            lambda: bench.audit(one, period=first, part="first", ends=keeps),
+            lambda: bench.audit(part, period=first, part="first", ends=keeps),
         )
         bench.states.keep(keeps)
         state = next(bench.states.before(Day.of(second.end_us).after))
-        size = sum(it.stat().st_size for it in state.folder.rglob("*.parquet"))
+        size = sum(file.stat().st_size for file in state.folder.rglob("*.parquet"))
         print(f"| the state: {size:,} bytes |", flush=True)
         again = bench.states.stage(1)
         bench.measure(

@@ -214,7 +214,7 @@ class Cluster:
 
     def status(self, servers: Iterable[Server], name: str) -> list[int]:
         """A global status counter of each server."""
-        return [int(one.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1]) for one in servers]
+        return [int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1]) for server in servers]
 
     def _start(self) -> None:
         self.primary.initialise()

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = asyncio.run(_measure(options.rounds, options.transactions, Path(folder)))
     print(f"{'CPU per transaction':20}{'µs':>10}{'ratio':>8}")
     for name, figures in found.items():
-        ratios = [one / other for one, other in zip(figures, found["without"], strict=True)]
+        ratios = [figure / other for figure, other in zip(figures, found["without"], strict=True)]
         print(f"{name:20}{statistics.median(figures):10.1f}{statistics.median(ratios):8.3f}")
     return 0
 

@@ -151,11 +151,11 @@ def report(figures: dict[str, Figures]) -> str:
     """A line for each contender; the others are compared with the first one."""
     first = _walls(next(iter(figures.values())))
     lines = [f"{'':24}{'login µs':>10}{'read µs':>10}{'CPU µs':>10}{'direct = 1':>12}"]
-    for name, one in figures.items():
-        ratio = statistics.median(a / b for a, b in zip(_walls(one), first, strict=True))
+    for name, measured in figures.items():
+        ratio = statistics.median(a / b for a, b in zip(_walls(measured), first, strict=True))
         lines.append(
-            f"{name:24}{statistics.median(one.login):10.0f}{statistics.median(one.read):10.0f}"
-            f"{statistics.median(one.cpu):10.0f}{ratio:12.1f}"
+            f"{name:24}{statistics.median(measured.login):10.0f}{statistics.median(measured.read):10.0f}"
+            f"{statistics.median(measured.cpu):10.0f}{ratio:12.1f}"
         )
     return "\n".join(lines)
 

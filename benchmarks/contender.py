@@ -201,7 +201,7 @@ class Tidegate(Proxy):
         password = self.directory / "password"
         password.write_text(PASSWORD)
         password.chmod(0o600)
-        replicas = ",".join(f"127.0.0.1:{one.port}" for one in self.cluster.replicas)
+        replicas = ",".join(f"127.0.0.1:{replica.port}" for replica in self.cluster.replicas)
         return [
             *("run", "--listen", f"127.0.0.1:{self.port}"),
             *("--primary", f"127.0.0.1:{self.cluster.primary.port}", "--replicas", replicas),

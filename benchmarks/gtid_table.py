@@ -77,12 +77,12 @@ async def _measure(rounds: int, transactions: int) -> dict[str, list[float]]:
             await server.apply(_transaction(1, _TABLE))
             servers[name] = server
         found: dict[str, list[float]] = {name: [] for name in servers}
-        for place in range(rounds + 1):
+        for round_index in range(rounds + 1):
             for name, server in servers.items():
-                first = 2 + place * transactions
+                first = 2 + round_index * transactions
                 rotating = _CASES[name][2]
                 figure = await _round(server, first, transactions, rotating=rotating)
-                if place:  # the first one warms up
+                if round_index:  # the first one warms up
                     found[name].append(figure)
         return found
 
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'CPU per transaction':28}{'µs':>10}{'ratio':>8}")
     for name, figures in found.items():
         base = found["binlog" if name.startswith("binlog") else "no binlog, GTIDs lost"]
-        ratios = [one / other for one, other in zip(figures, base, strict=True)]
+        ratios = [figure / other for figure, other in zip(figures, base, strict=True)]
         print(f"{name:28}{statistics.median(figures):10.1f}{statistics.median(ratios):8.3f}")
     return 0
 

@@ -78,17 +78,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with running([Tidegate(cluster), kept]) as ready:
                 print(f"{'CPU per statement, µs':40}{'without':>10}{'kept':>10}{'ratio':>8}")
                 for name, comments in _WORK.items():
-                    at_work = [(one, comments()) for one in ready]
-                    for one, of_one in at_work:
-                        _round(one, of_one, _APPLICATIONS)  # so that all scopes exist
+                    at_work = [(proxy, comments()) for proxy in ready]
+                    for proxy, proxy_comments in at_work:
+                        _round(proxy, proxy_comments, _APPLICATIONS)  # so that all scopes exist
                     figures = [
-                        [_round(one, of_one, options.pairs) for one, of_one in at_work]
+                        [
+                            _round(proxy, proxy_comments, options.pairs)
+                            for proxy, proxy_comments in at_work
+                        ]
                         for _ in range(options.rounds)
                     ]
                     without, with_it = (
                         statistics.median(column) for column in zip(*figures, strict=True)
                     )
-                    ratio = statistics.median(there / here for here, there in figures)
+                    ratio = statistics.median(kept / plain for plain, kept in figures)
                     print(f"{name:40}{without:10.0f}{with_it:10.0f}{ratio:8.2f}", flush=True)
     except MissingProgramError as error:
         print(f"kept_scopes: {error}", file=sys.stderr)

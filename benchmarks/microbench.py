@@ -112,9 +112,9 @@ def _fresh_ids() -> Iterator[bytes]:
 
 
 def _gtid_sets() -> Iterator[Case]:
-    one = f"{_UUIDS[0]}:1-81723"
-    single, own = GtidSet.parse(one), GtidSet.parse(f"{_UUIDS[0]}:81724")
-    yield Case("GtidSet.parse, 1 interval", lambda: GtidSet.parse(one))
+    interval = f"{_UUIDS[0]}:1-81723"
+    single, own = GtidSet.parse(interval), GtidSet.parse(f"{_UUIDS[0]}:81724")
+    yield Case("GtidSet.parse, 1 interval", lambda: GtidSet.parse(interval))
     yield Case("GtidSet |, 1 interval and its next GTID", lambda: single | own)
     yield Case("GtidSet <=, 1 GTID in 1 interval", lambda: own <= single)
     three = ",".join(f"{uuid}:1-81723" for uuid in _UUIDS)

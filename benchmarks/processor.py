@@ -35,5 +35,5 @@ def descendants(pid: int) -> list[int]:
     nearest = children.get(pid, [])
     while nearest:
         found += nearest
-        nearest = [child for one in nearest for child in children.get(one, [])]
+        nearest = [child for parent in nearest for child in children.get(parent, [])]
     return found

@@ -82,7 +82,7 @@ class Router(Proxy):
         self._write_metadata()
         self._write_keyring()
         self._write_certificate()
-        servers = [f"mysql://127.0.0.1:{one.port}" for one in self.cluster.servers]
+        servers = [f"mysql://127.0.0.1:{server.port}" for server in self.cluster.servers]
         (self.directory / "state.json").write_text(
             json.dumps(
                 {

@@ -41,39 +41,39 @@ def summarise(measurements: Sequence[Measurement], contender: str, workload: str
     Raises:
         ValueError: there are no measurements of this contender under this workload.
     """
-    mine = [m for m in measurements if (m.contender, m.workload) == (contender, workload)]
-    if not mine:
+    selected = [m for m in measurements if (m.contender, m.workload) == (contender, workload)]
+    if not selected:
         raise ValueError(f"{contender} was not measured under {workload}")
-    cpu = [m.cpu_us_per_query for m in mine if m.cpu_us_per_query is not None]
-    fallbacks = [m.fallbacks for m in mine if m.fallbacks is not None]
+    cpu = [m.cpu_us_per_query for m in selected if m.cpu_us_per_query is not None]
+    fallbacks = [m.fallbacks for m in selected if m.fallbacks is not None]
     return Summary(
         contender=contender,
         workload=workload,
-        rounds=len(mine),
+        rounds=len(selected),
         cpu_us_per_query=_median(cpu),
         cpu_spread_us=(min(cpu), max(cpu)) if cpu else None,
         cpu_of_tidegate=ratio(measurements, workload, "cpu_us_per_query", contender, "tidegate"),
-        queries_per_second=median(m.queries_per_second for m in mine),
+        queries_per_second=median(m.queries_per_second for m in selected),
         throughput=ratio(measurements, workload, "queries_per_second", contender, "direct"),
-        p50_us=_median([m.p50_us for m in mine if m.p50_us is not None]),
-        p99_us=_median([m.p99_us for m in mine if m.p99_us is not None]),
+        p50_us=_median([m.p50_us for m in selected if m.p50_us is not None]),
+        p99_us=_median([m.p99_us for m in selected if m.p99_us is not None]),
         reads_on_primary=_median(
-            [m.reads_on_primary for m in mine if m.reads_on_primary is not None]
+            [m.reads_on_primary for m in selected if m.reads_on_primary is not None]
         ),
-        reads=sum(m.reads for m in mine),
-        stale=sum(m.stale for m in mine),
+        reads=sum(m.reads for m in selected),
+        stale=sum(m.stale for m in selected),
         fallbacks=sum(fallbacks) if fallbacks else None,
-        failed_starts=sum(m.failed_starts for m in mine),
+        failed_starts=sum(m.failed_starts for m in selected),
         probes_per_second=_median(
-            [m.probes_per_second for m in mine if m.probes_per_second is not None]
+            [m.probes_per_second for m in selected if m.probes_per_second is not None]
         ),
     )
 
 
 def ratio(
-    measurements: Sequence[Measurement], workload: str, figure: str, one: str, other: str
+    measurements: Sequence[Measurement], workload: str, figure: str, contender: str, reference: str
 ) -> float | None:
-    """The median over the rounds of one contender's figure divided by another's in that round.
+    """The median over the rounds of a contender's figure divided by the reference's in that round.
 
     Rounds are compared, not medians: other work on the machine changes slowly, and affects both
     contenders of a round alike. None if no round has both.
@@ -84,9 +84,9 @@ def ratio(
         if m.workload == workload and value is not None:
             figures[m.contender, m.round] = value
     ratios = [
-        figures[one, number] / figures[other, number]
-        for contender, number in figures
-        if contender == one and figures.get((other, number))
+        figures[contender, number] / figures[reference, number]
+        for name, number in figures
+        if name == contender and figures.get((reference, number))
     ]
     return _median(ratios)
 

@@ -79,11 +79,11 @@ def fingerprint() -> str:
 
 def fresh() -> bool:
     """Whether the compiled modules, or their absence, match the sources and settings."""
-    there = sorted(str(path) for path in binaries())
+    compiled = sorted(str(path) for path in binaries())
     try:
-        return STAMP.read_text() == "\n".join([fingerprint(), *there])
+        return STAMP.read_text() == "\n".join([fingerprint(), *compiled])
     except FileNotFoundError:
-        return not there and not modules()
+        return not compiled and not modules()
 
 
 def compile_in_place() -> None:

@@ -145,7 +145,7 @@ def _address(text: str) -> Address:
 
 
 def _addresses(text: str) -> list[Address]:
-    return [_address(one) for one in text.split(",")]
+    return [_address(address) for address in text.split(",")]
 
 
 if __name__ == "__main__":

@@ -149,13 +149,13 @@ async def _proxy(servers: Servers, keys: Path, wait_budget: str) -> AsyncIterato
         *("--token-key-file", str(keys), "--wait-budget", wait_budget),
         stderr=asyncio.subprocess.PIPE,
     )
-    said = bytearray()
+    output = bytearray()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    listening = asyncio.create_task(_listen(process, said, port))
+    listening = asyncio.create_task(_listen(process, output, port))
     try:
         yield Address("127.0.0.1", await asyncio.wait_for(port, _START_S))
     except TimeoutError as error:
-        raise StageError(f"a proxy did not start:\n{said.decode()}") from error
+        raise StageError(f"a proxy did not start:\n{output.decode()}") from error
     finally:
         if process.returncode is None:
             process.terminate()
@@ -164,17 +164,17 @@ async def _proxy(servers: Servers, keys: Path, wait_budget: str) -> AsyncIterato
 
 
 async def _listen(
-    process: asyncio.subprocess.Process, said: bytearray, port: asyncio.Future[int]
+    process: asyncio.subprocess.Process, output: bytearray, port: asyncio.Future[int]
 ) -> None:
     """Read a proxy's output to its end, so that it never blocks, and find its port there."""
     if process.stderr is not None:
         async for line in process.stderr:
-            said += line
+            output += line
             found = _READY.search(line.decode(errors="replace"))
             if found and not port.done():
                 port.set_result(int(found[1]))
     if not port.done():
-        port.set_exception(StageError(f"a proxy did not start:\n{said.decode(errors='replace')}"))
+        port.set_exception(StageError(f"a proxy did not start:\n{output.decode(errors='replace')}"))
 
 
 @contextlib.contextmanager

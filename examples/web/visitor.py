@@ -94,16 +94,16 @@ def visit(urls: Sequence[str], rounds: int, looks: int) -> Visit:
     """
     visitor = Visitor()
     done = Visit()
-    mine: set[str] = set()
+    own_texts: set[str] = set()
     for number in range(rounds):
         text = f"message {number} of visit {id(visitor):x}"
         pages = [visitor.add(urls[number % len(urls)], text)]
-        mine.add(text)
+        own_texts.add(text)
         pages += [
             visitor.look(urls[(number + 1 + current) % len(urls)]) for current in range(looks - 1)
         ]
         for page in pages:
             done.pages += 1
-            done.stale += not mine <= set(page.messages)
+            done.stale += not own_texts <= set(page.messages)
             done.roles[page.role] += 1
     return done

@@ -124,7 +124,7 @@ def test_the_report_names_every_contender_and_target() -> None:
 
 def test_the_json_holds_every_measurement() -> None:
     document = json.loads(report.to_json(ROUNDS, {"machine": {"processors": "2"}}))
-    assert [Measurement(**one) for one in document["measurements"]] == ROUNDS
+    assert [Measurement(**measurement) for measurement in document["measurements"]] == ROUNDS
     assert document["machine"] == {"processors": "2"}
     assert len(document["summaries"]) == 3
     assert document["targets"][0]["met"] is True

@@ -81,9 +81,9 @@ def cookies_set(url: str, token: str, form: bytes | None = None) -> Sequence[str
 
 def test_tokens_that_are_not_taken(running: Stage) -> None:
     keys = TokenKeys((running.token_key,))
-    with application_servers(running, tokens=True) as (one, other):
+    with application_servers(running, tokens=True) as (first, second):
         visitor = Visitor()
-        page = visitor.add(one, "<mine>")
+        page = visitor.add(first, "<mine>")
         assert "<mine>" in page.messages
         assert page.level == "READ_OWN_WRITES"
         good = cookie_of(visitor)
@@ -96,27 +96,31 @@ def test_tokens_that_are_not_taken(running: Stage) -> None:
             "expired": sign(EMPTY, 1, keys),
             "of another key": sign(EMPTY, 1 << 40, TokenKeys((b"k" * 16,))),
         }
-        for what, token in bad.items():
+        for fault, token in bad.items():
             assert visitor.cookie is not None
             visitor.cookie.value = token
-            page = visitor.look(other)
-            assert (what, page.level, "<mine>" in page.messages) == (what, "STRONG", True)
+            page = visitor.look(second)
+            assert (fault, page.level, "<mine>" in page.messages) == (fault, "STRONG", True)
             # The new one covers what was shown, and is good at the other server.
-            assert written <= verify(cookie_of(visitor), 0, keys), what
-            page = visitor.look(one)
-            assert (what, page.level, "<mine>" in page.messages) == (what, "READ_OWN_WRITES", True)
+            assert written <= verify(cookie_of(visitor), 0, keys), fault
+            page = visitor.look(first)
+            assert (fault, page.level, "<mine>" in page.messages) == (
+                fault,
+                "READ_OWN_WRITES",
+                True,
+            )
 
 
 def test_the_cookie(running: Stage) -> None:
-    with application_servers(running, tokens=True) as (one, other):
+    with application_servers(running, tokens=True) as (first, second):
         visitor = Visitor()
-        visitor.look(one)
+        visitor.look(first)
         assert visitor.cookie is None
-        visitor.add(one, "the first")
+        visitor.add(first, "the first")
         token = cookie_of(visitor)
         # Who only reads hands out nothing, so that nothing newer is overwritten.
-        assert cookies_set(other, token) == []
-        (cookie,) = cookies_set(f"{other}messages", token, b"text=the+second")
+        assert cookies_set(second, token) == []
+        (cookie,) = cookies_set(f"{second}messages", token, b"text=the+second")
         name, *attributes = cookie.split("; ")
         assert name.startswith(f"{COOKIE}=")
         assert {"HttpOnly", "SameSite=Lax"} <= set(attributes)
@@ -127,9 +131,9 @@ def test_the_cookie(running: Stage) -> None:
 
 
 def test_without_tokens_there_is_no_cookie(running: Stage) -> None:
-    with application_servers(running, tokens=False) as (one, _):
+    with application_servers(running, tokens=False) as (url, _):
         visitor = Visitor()
-        visitor.add(one, "mine")
+        visitor.add(url, "mine")
         assert visitor.cookie is None
 
 
