@@ -48,10 +48,13 @@ def test_an_extension_module_comes_first_otherwise(shadowed: Path) -> None:
 
 def test_says_what_runs() -> None:
     assert run("import protocol; print(protocol.compiled())", ROOT, pure="1").stdout == "False\n"
-    there = bool(compile_in_place.binaries())
-    assert run("import protocol; print(protocol.compiled())", ROOT, pure="0").stdout == f"{there}\n"
+    has_binaries = bool(compile_in_place.binaries())
+    assert (
+        run("import protocol; print(protocol.compiled())", ROOT, pure="0").stdout
+        == f"{has_binaries}\n"
+    )
     plain_asked_for = os.environ.get("TIDEGATE_PURE", "0") not in ("", "0")
-    assert protocol.compiled() is (there and not plain_asked_for)
+    assert protocol.compiled() is (has_binaries and not plain_asked_for)
 
 
 @pytest.fixture

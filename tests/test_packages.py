@@ -121,11 +121,11 @@ def test_every_module_loads_beside_others_of_the_old_names(installed: Path) -> N
 
 @pytest.mark.parametrize("pure", ["0", "1"])
 def test_the_command_runs(installed: Path, pure: str) -> None:
-    told = python(installed, "-m", "tidegate", "--version", TIDEGATE_PURE=pure)
-    assert told.startswith("tidegate ")
-    assert "not compiled" in told
-    told = python(installed, "-m", "tidegate", "check", "--primary", "db1", "--replicas", "db2")
-    assert 'primary = "db1:3306"' in told
+    output = python(installed, "-m", "tidegate", "--version", TIDEGATE_PURE=pure)
+    assert output.startswith("tidegate ")
+    assert "not compiled" in output
+    output = python(installed, "-m", "tidegate", "check", "--primary", "db1", "--replicas", "db2")
+    assert 'primary = "db1:3306"' in output
     (entry,) = installed.glob("*.dist-info/entry_points.txt")
     assert "tidegate = tidegate.__main__:main" in entry.read_text()
 
@@ -169,8 +169,8 @@ def test_the_sdist_builds_and_runs_in_an_empty_environment(copy: Path, tmp_path:
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     # The other project that has a package `proxy`.
     command(*pip, "install", "proxy.py", f"{wheel}[demo]", folder=tmp_path)
-    told = command(programs / "tidegate", "--version", folder=tmp_path)
-    assert ("(compiled" in told) is build.compiles()
+    output = command(programs / "tidegate", "--version", folder=tmp_path)
+    assert ("(compiled" in output) is build.compiles()
     pure = command(programs / "tidegate", "--version", folder=tmp_path, TIDEGATE_PURE="1")
     assert "(not compiled" in pure
     check = command(programs / "tidegate", "check", "--primary", "db1", folder=tmp_path)

@@ -62,60 +62,65 @@ def check(transactions: Sequence[Transaction]) -> list[str]:
     found: list[str] = []
     writers: dict[tuple[int, int], Transaction] = {}
     last: dict[tuple[int, int], int] = {}  # a transaction's last append to a list
-    for one in transactions:
-        for operation in one.operations:
+    for transaction in transactions:
+        for operation in transaction.operations:
             if operation.appended:
-                writers[operation.key, operation.appended] = one
-                last[one.number, operation.key] = operation.appended
+                writers[operation.key, operation.appended] = transaction
+                last[transaction.number, operation.key] = operation.appended
     orders = _orders(transactions, found)
     own: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for one in transactions:
-        mine: dict[int, list[int]] = defaultdict(list)
-        for operation in one.operations:
+    for transaction in transactions:
+        own_appends: dict[int, list[int]] = defaultdict(list)
+        for operation in transaction.operations:
             key, values = operation.key, operation.values
             if operation.appended:
-                mine[key].append(operation.appended)
+                own_appends[key].append(operation.appended)
                 continue
-            where = f"transaction {one.number} read {values} of list {key}"
-            if mine[key] and list(values[-len(mine[key]) :]) != mine[key]:
-                found.append(f"internal: {where}, behind its own appends {mine[key]}")
-            if not set(own[one.client, key]) <= set(values):
-                found.append(f"own: {where}, behind {own[one.client, key]} of its client")
+            where = f"transaction {transaction.number} read {values} of list {key}"
+            if own_appends[key] and list(values[-len(own_appends[key]) :]) != own_appends[key]:
+                found.append(f"internal: {where}, behind its own appends {own_appends[key]}")
+            if not set(own[transaction.client, key]) <= set(values):
+                found.append(f"own: {where}, behind {own[transaction.client, key]} of its client")
             for value in values:
                 writer = writers.get((key, value))
-                if writer is None or (writer is not one and writer.outcome == "aborted"):
+                if writer is None or (writer is not transaction and writer.outcome == "aborted"):
                     found.append(f"G1a: {where}, and {value} was not committed")
             if values:
                 writer = writers.get((key, values[-1]))
-                if writer not in (None, one) and last[writer.number, key] != values[-1]:
+                if writer not in (None, transaction) and last[writer.number, key] != values[-1]:
                     found.append(f"G1b: {where}, and {values[-1]} was not the last of its writer")
-        if one.outcome == "committed":
-            for key, appended in mine.items():
-                own[one.client, key] += appended
+        if transaction.outcome == "committed":
+            for key, appended in own_appends.items():
+                own[transaction.client, key] += appended
     behind, seen = _edges(transactions, orders, writers)
     found += [f"G0: {circle}" for circle in _circles(behind)]
-    for one in transactions:
-        if one.snapshot:
-            found += _torn(one, orders, writers)
-    both = {one: behind.get(one, set()) | seen.get(one, set()) for one in behind.keys() | seen}
+    for transaction in transactions:
+        if transaction.snapshot:
+            found += _torn(transaction, orders, writers)
+    both = {
+        number: behind.get(number, set()) | seen.get(number, set())
+        for number in behind.keys() | seen
+    }
     return found + [f"G1c: {circle}" for circle in _circles(both)]
 
 
 def _torn(
-    one: Transaction,
+    transaction: Transaction,
     orders: Mapping[int, Sequence[int]],
     writers: Mapping[tuple[int, int], Transaction],
 ) -> list[str]:
     """What shows that a transaction's reads are of several states."""
     found: list[str] = []
     read: dict[int, tuple[int, ...]] = {}
-    for operation in one.operations:
+    for operation in transaction.operations:
         key, values = operation.key, operation.values
         if read.setdefault(key, values) != values:
-            found.append(f"changed: transaction {one.number} read {values} behind {read[key]}")
+            found.append(
+                f"changed: transaction {transaction.number} read {values} behind {read[key]}"
+            )
     seen = {(key, value) for key, values in read.items() for value in values}
     # Who wrote what it saw had appended to other lists, too; and who stood before them there.
-    todo = [writers[it].number for it in seen if it in writers]
+    todo = [writers[append].number for append in seen if append in writers]
     by_number = {writer.number: writer for writer in writers.values()}
     known = set(todo)
     while todo:
@@ -124,7 +129,9 @@ def _torn(
             if not value or value not in orders.get(key, ()):
                 continue
             if key in read and value not in read[key]:
-                found.append(f"fractured: transaction {one.number} lacks {value} of list {key}")
+                found.append(
+                    f"fractured: transaction {transaction.number} lacks {value} of list {key}"
+                )
             order = orders[key]
             for earlier in order[: order.index(value)]:
                 writer = writers.get((key, earlier))
@@ -137,7 +144,12 @@ def _torn(
 def _orders(transactions: Sequence[Transaction], found: list[str]) -> dict[int, tuple[int, ...]]:
     """The longest that was read of each list."""
     longest: dict[int, tuple[int, ...]] = {}
-    reads = [one for each in transactions for one in each.operations if _lasts(each, one)]
+    reads = [
+        operation
+        for transaction in transactions
+        for operation in transaction.operations
+        if _lasts(transaction, operation)
+    ]
     for read in reads:
         if len(read.values) > len(longest.get(read.key, ())):
             longest[read.key] = read.values
@@ -152,7 +164,7 @@ def _lasts(transaction: Transaction, read: Operation) -> bool:
     if read.appended:
         return False
     taken_back = transaction.outcome == "aborted" and any(
-        one.appended and one.key == read.key for one in transaction.operations
+        operation.appended and operation.key == read.key for operation in transaction.operations
     )
     return not taken_back
 
@@ -173,29 +185,29 @@ def _edges(
         for before, after in pairwise(chain):
             if before != after:
                 behind[before].add(after)
-    for one in transactions:
-        if one.outcome == "aborted":
+    for transaction in transactions:
+        if transaction.outcome == "aborted":
             continue
-        for operation in one.operations:
+        for operation in transaction.operations:
             writer = (
                 writers.get((operation.key, operation.values[-1])) if operation.values else None
             )
-            if writer is not None and writer is not one:
-                seen[writer.number].add(one.number)
+            if writer is not None and writer is not transaction:
+                seen[writer.number].add(transaction.number)
     return behind, seen
 
 
 def _circles(edges: Mapping[int, set[int]]) -> list[list[int]]:
     """Transactions that are in circles: what is left where nobody is first."""
-    waiting = {one: set(after) for one, after in edges.items()}
+    waiting = {number: set(after) for number, after in edges.items()}
     before: dict[int, int] = defaultdict(int)
     for after in waiting.values():
-        for one in after:
-            before[one] += 1
-    ready = [one for one in waiting if not before[one]]
+        for number in after:
+            before[number] += 1
+    ready = [number for number in waiting if not before[number]]
     while ready:
-        for one in waiting.pop(ready.pop(), set()):
-            before[one] -= 1
-            if not before[one]:
-                ready.append(one)
+        for number in waiting.pop(ready.pop(), set()):
+            before[number] -= 1
+            if not before[number]:
+                ready.append(number)
     return [sorted(waiting)] if waiting else []

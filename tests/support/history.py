@@ -57,8 +57,8 @@ class Write:
 
     def __str__(self) -> str:
         end = "never acknowledged" if self.acknowledged is None else f"{self.acknowledged}"
-        place = "" if self.order is None else f", number {self.order}"
-        return f"{self.value} (written by {self.client} in {self.invoked}..{end}{place})"
+        order = "" if self.order is None else f", number {self.order}"
+        return f"{self.value} (written by {self.client} in {self.invoked}..{end}{order})"
 
 
 @dataclass(frozen=True, slots=True)

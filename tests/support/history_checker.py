@@ -138,8 +138,10 @@ class _RegisterLog:
         self._acknowledged: list[int] = []
         self._newest: list[_Newest] = []
         newest = _Newest()
-        told = [(write.acknowledged, write) for write in writes if write.acknowledged is not None]
-        for at, write in sorted(told, key=lambda pair: pair[0]):
+        acknowledged = [
+            (write.acknowledged, write) for write in writes if write.acknowledged is not None
+        ]
+        for at, write in sorted(acknowledged, key=lambda pair: pair[0]):
             newest = newest.copy()
             newest.add(write, write)
             self._acknowledged.append(at)
@@ -260,8 +262,8 @@ class _Checker:
         if level is Level.STRONG:
             return self._missed(read, got, self._told_before(read, read.invoked), Rule.STRONG)
         if level is Level.BOUNDED_STALENESS:
-            told = self._told_before(read, read.invoked - read.staleness)
-            return self._missed(read, got, told, Rule.STALENESS)
+            required = self._told_before(read, read.invoked - read.staleness)
+            return self._missed(read, got, required, Rule.STALENESS)
         if level is Level.BEST_EFFORT:
             return None
         scope = self._knowledge[read.scope]
@@ -283,8 +285,8 @@ class _Checker:
             return None
         if seen.by_time is not None:
             newest, witness = seen.by_time
-            told = log.acknowledged_before(newest.invoked)
-            if violation := self._missed(read, got, told, Rule.ALL_WRITES, witness):
+            before = log.acknowledged_before(newest.invoked)
+            if violation := self._missed(read, got, before, Rule.ALL_WRITES, witness):
                 return violation
         if seen.by_order is not None and self._spans:
             required = log.up_to(_order(seen))

@@ -121,30 +121,30 @@ class RealSource:
                 self.skipped += 1
                 return
             raise SourceError(f"events of type {event.type} cannot be applied")
-        said = decode(event)
+        decoded = decode(event)
         session = execution.session
         variables = session.variables
         variables["timestamp"] = float(event.header.timestamp)
-        match said:
+        match decoded:
             case GtidEvent():
-                await self._begin(execution, said)
+                await self._begin(execution, decoded)
             case QueryEvent():
-                await self._query(execution, said)
+                await self._query(execution, decoded)
             case TableMap():
-                self._tables[said.table_id] = said
+                self._tables[decoded.table_id] = decoded
             case RowsEvent():
-                await self._rows(execution, said)
+                await self._rows(execution, decoded)
             case TransactionPayload():
-                for inner in said.events(event.position):
+                for inner in decoded.events(event.position):
                     await self._event(execution, inner)
             case IntvarEvent():
-                if said.kind == IntvarKind.LAST_INSERT_ID:
-                    session.last_insert_id = said.value
+                if decoded.kind == IntvarKind.LAST_INSERT_ID:
+                    session.last_insert_id = decoded.value
                 else:
-                    self._first_id = said.value
+                    self._first_id = decoded.value
             case UserVariableEvent():
-                name = said.name.lower()
-                session.storage.surroundings.user_variables[name] = _variable(said)
+                name = decoded.name.lower()
+                session.storage.surroundings.user_variables[name] = _variable(decoded)
             case int():
                 await self._commit(execution)
             case _ if event.type == EventType.RAND:
@@ -155,30 +155,30 @@ class RealSource:
             case _:
                 pass
 
-    async def _begin(self, execution: Execution, said: GtidEvent) -> None:
-        if said.gtid is None:
+    async def _begin(self, execution: Execution, event: GtidEvent) -> None:
+        if event.gtid is None:
             raise SourceError("the source has transactions without GTIDs")
         self._first_id = 0
         session = execution.session
-        await session.gtid_next.assign(str(said.gtid))
-        times = said.timestamps
+        await session.gtid_next.assign(str(event.gtid))
+        times = event.timestamps
         original = UNKNOWN if times is None else times.original
         session.variables["original_commit_timestamp"] = original
-        if said.original_server_version is not None:
-            session.variables["original_server_version"] = said.original_server_version
+        if event.original_server_version is not None:
+            session.variables["original_server_version"] = event.original_server_version
 
-    async def _query(self, execution: Execution, said: QueryEvent) -> None:
+    async def _query(self, execution: Execution, event: QueryEvent) -> None:
         session = execution.session
-        session.schema = said.schema or None
-        modes = int.from_bytes(said.status.get(StatusCode.SQL_MODE, b""), "little")
+        session.schema = event.schema or None
+        modes = int.from_bytes(event.status.get(StatusCode.SQL_MODE, b""), "little")
         session.variables["sql_mode"] = stored(modes)
         seconds = float(session.variables["timestamp"])
-        session.variables["timestamp"] = seconds + said.microseconds / 1_000_000
-        word = said.sql.strip().upper()
+        session.variables["timestamp"] = seconds + event.microseconds / 1_000_000
+        word = event.sql.strip().upper()
         if word == b"COMMIT":
             await self._commit(execution)
             return
-        await execution.query(decode_text(said.sql), _ignore, multi_statements=False)
+        await execution.query(decode_text(event.sql), _ignore, multi_statements=False)
         if self._first_id and session.last_insert_id != self._first_id:
             raise SourceError(
                 f"a statement gave out id {session.last_insert_id} where the source gave out "
@@ -188,14 +188,14 @@ class RealSource:
         if word != b"BEGIN" and not session.transaction.active:
             await self._complete(execution)
 
-    async def _rows(self, execution: Execution, said: RowsEvent) -> None:
-        table = self._tables.get(said.table_id)
+    async def _rows(self, execution: Execution, event: RowsEvent) -> None:
+        table = self._tables.get(event.table_id)
         if table is None:
-            raise SourceError(f"rows of table {said.table_id} come without its map")
+            raise SourceError(f"rows of table {event.table_id} come without its map")
         session = execution.session
         stored = session.stored(table.table, table.schema)
         columns = session.catalogue.columns(stored)
-        for statement in row_statements.statements(table, said, columns):
+        for statement in row_statements.statements(table, event, columns):
             done = await self._execute(execution, statement)
             if not (isinstance(done, Done) and done.affected_rows):
                 raise MySQLError(1032, "HY000", f"Can't find record in '{table.table}'")
@@ -228,11 +228,11 @@ async def _ignore(_result: Result, _more: bool) -> None:
     pass
 
 
-def _variable(said: UserVariableEvent) -> Value:
-    if said.value is None:
+def _variable(event: UserVariableEvent) -> Value:
+    if event.value is None:
         return None
-    if said.type == ResultType.INT:
-        return int.from_bytes(said.value, "little", signed=not said.unsigned)
-    if said.type == ResultType.STRING:
-        return decode_text(said.value)
-    raise SourceError(f"a user variable of type {said.type} cannot be read")
+    if event.type == ResultType.INT:
+        return int.from_bytes(event.value, "little", signed=not event.unsigned)
+    if event.type == ResultType.STRING:
+        return decode_text(event.value)
+    raise SourceError(f"a user variable of type {event.type} cannot be read")

@@ -73,27 +73,27 @@ def _named(
     if row is None:
         return {}
     return {
-        columns[place].name: _value(value, table.columns[place], columns[place])
-        for place, value in zip(places, row, strict=True)
+        columns[index].name: _value(value, table.columns[index], columns[index])
+        for index, value in zip(places, row, strict=True)
     }
 
 
-def _value(value: object, there: column.Column, here: Column) -> Value:
+def _value(value: object, source_column: column.Column, own_column: Column) -> Value:
     """A value as the mocker keeps it."""
     if isinstance(value, Decimal):
         return f"{value:f}"
-    if isinstance(value, int) and there.type in (ColumnType.ENUM, ColumnType.SET):
-        words = there.words
+    if isinstance(value, int) and source_column.type in (ColumnType.ENUM, ColumnType.SET):
+        words = source_column.words
         if not words:
             raise MySQLError(
                 1677,
                 "HY000",
-                f"The log does not name the words of column '{here.name}'; the source shall have "
-                "binlog_row_metadata = FULL",
+                f"The log does not name the words of column '{own_column.name}'; the source shall"
+                " have binlog_row_metadata = FULL",
             )
-        if there.type == ColumnType.ENUM:
+        if source_column.type == ColumnType.ENUM:
             return words[value - 1] if 0 < value <= len(words) else ""
         return ",".join(word for bit, word in enumerate(words) if value >> bit & 1)
     if value is None or isinstance(value, int | float | str | bytes):
         return value
-    raise MySQLError(1677, "HY000", f"Column '{here.name}' has a value of an unknown type")
+    raise MySQLError(1677, "HY000", f"Column '{own_column.name}' has a value of an unknown type")

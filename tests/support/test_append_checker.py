@@ -52,7 +52,7 @@ ANOMALIES = {
 
 @pytest.mark.parametrize("name", ANOMALIES)
 def test_planted_anomalies(name: str) -> None:
-    found = {one.partition(":")[0] for one in check(ANOMALIES[name])}
+    found = {anomaly.partition(":")[0] for anomaly in check(ANOMALIES[name])}
     assert name in found
     assert found <= {name, "G1c"}  # a circle of appends is one of appends and reads
 

@@ -214,11 +214,11 @@ def test_bounded_staleness_sees_what_was_told_before_the_bound() -> None:
 
 
 def test_order_tells_versions_apart_where_times_do_not() -> None:
-    one, two = write(1, 0, 10, A, order=1), write(2, 0, 10, A, order=2)
+    first, second = write(1, 0, 10, A, order=1), write(2, 0, 10, A, order=2)
     stale, fresh = read(1, 20, Level.READ_OWN_WRITES), read(2, 20, Level.READ_OWN_WRITES)
-    assert rules(one, two, stale) == [Rule.OWN_WRITES]
-    assert rules(one, two, fresh) == []
-    assert rules(replace(one, order=None), replace(two, order=None), stale, fresh) == []
+    assert rules(first, second, stale) == [Rule.OWN_WRITES]
+    assert rules(first, second, fresh) == []
+    assert rules(replace(first, order=None), replace(second, order=None), stale, fresh) == []
     # at the same time: neither is older
     assert rules(write(1, 0, 10, A), write(2, 10, 20, A), read(1, 30, Level.STRONG)) == []
 

@@ -18,7 +18,7 @@ STALENESS = 40
 
 
 @dataclass
-class ReadTimers:
+class PendingWrite:
     """What a client waits for: a write that may be committed by now, or a read."""
 
     invoked: int
@@ -46,7 +46,7 @@ class Model:
         self._values = 0
         self._log: list[tuple[int, Register, int]] = []  # when committed, which register, value
         self._versions: defaultdict[Register, list[tuple[int, int]]] = defaultdict(list)
-        self._pending: list[ReadTimers | None] = [None] * clients
+        self._pending: list[PendingWrite | None] = [None] * clients
         self._prefixes: Counter[tuple[ScopeKey, str]] = Counter()  # own and seen, of each scope
 
     def step(self) -> None:
@@ -70,15 +70,17 @@ class Model:
         names = {Scope.CONNECTION: client, Scope.USER: client % 2, Scope.APPLICATION: client % 4}
         return {scope: (scope, f"{names.get(scope, 'tide')}") for scope in SCOPES}
 
-    def _begin(self, client: int) -> ReadTimers:
+    def _begin(self, client: int) -> PendingWrite:
         chance = self._chance
         if chance.random() < 0.4:
             self._values += 1
             register = chance.randrange(2) if self._shared else client
-            return ReadTimers(self._now, register, self._values)
+            return PendingWrite(self._now, register, self._values)
         scope = self.scopes(client)[chance.choice(SCOPES)]
         level = chance.choice(list(Level))
-        read = ReadTimers(self._now, chance.randrange(len(self._pending)), scope=scope, level=level)
+        read = PendingWrite(
+            self._now, chance.randrange(len(self._pending)), scope=scope, level=level
+        )
         own, seen = self._prefixes[scope, "own"], self._prefixes[scope, "seen"]
         if level is Level.STRONG:
             read.at_least = len(self._log)
@@ -91,7 +93,7 @@ class Model:
             read.at_least = max(own, seen)
         return read
 
-    def _return(self, client: int, read: ReadTimers) -> None:
+    def _return(self, client: int, read: PendingWrite) -> None:
         late = self._chance.random() < 0.7
         prefix = read.at_least if late else self._chance.randint(read.at_least, len(self._log))
         scopes = self.scopes(client).values()
@@ -108,17 +110,17 @@ class Model:
         )
         self._pending[client] = None
 
-    def _end_write(self, client: int, write: ReadTimers) -> None:
-        told = write.order is not None and self._chance.random() < 0.9
+    def _end_write(self, client: int, write: PendingWrite) -> None:
+        is_named = write.order is not None and self._chance.random() < 0.9
         scopes = self.scopes(client).values()
-        if told and write.order is not None:
+        if is_named and write.order is not None:
             for scope in scopes:
                 self._see(scope, "own", write.order)
         known = self._chance.random() < self._orders
         self.history.append(
             Write(
                 *(f"client {client}", frozenset(scopes), write.register, write.value),
-                *(write.invoked, self._now if told else None, write.order if known else None),
+                *(write.invoked, self._now if is_named else None, write.order if known else None),
                 aborted=write.order is None and self._chance.random() < 0.5,
             )
         )
@@ -151,8 +153,8 @@ class Definitions:
     """The levels as they are defined, for any history, in no hurry."""
 
     def __init__(self, history: History) -> None:
-        self._writes = [one for one in history if isinstance(one, Write)]
-        self._reads = [one for one in history if isinstance(one, Read)]
+        self._writes = [operation for operation in history if isinstance(operation, Write)]
+        self._reads = [operation for operation in history if isinstance(operation, Read)]
 
     def broken(self) -> list[tuple[Read, Rule]]:
         """The reads that broke one, and the first that each broke."""
@@ -178,9 +180,9 @@ class Definitions:
         return None
 
     def _required(self, read: Read) -> list[tuple[Rule, list[Write]]]:
-        told = [w for w in self._writes if w.acknowledged is not None and not w.aborted]
-        strong = [w for w in told if (w.acknowledged or 0) < read.invoked]
-        recent = [w for w in told if (w.acknowledged or 0) < read.invoked - read.staleness]
+        acknowledged = [w for w in self._writes if w.acknowledged is not None and not w.aborted]
+        strong = [w for w in acknowledged if (w.acknowledged or 0) < read.invoked]
+        recent = [w for w in acknowledged if (w.acknowledged or 0) < read.invoked - read.staleness]
         own = [w for w in strong if read.scope in w.scopes]
         earlier = [r for r in self._reads if r.returned < read.invoked]
         sights = [r for r in earlier if read.scope == r.scope or read.scope in r.scopes]
@@ -246,7 +248,11 @@ def test_what_is_found_is_what_the_definitions_say(seed: int, spoilt: int) -> No
 def spoil(history: History, chance: random.Random, reads: int) -> History:
     """The history with some reads' values replaced: by older ones, or what cannot have been."""
     spoilt = list(history)
-    newer = [at for at, one in enumerate(history) if isinstance(one, Read) and one.value]
+    newer = [
+        at
+        for at, operation in enumerate(history)
+        if isinstance(operation, Read) and operation.value
+    ]
     for at in chance.sample(newer, min(reads, len(newer))):
         read = spoilt[at]
         assert isinstance(read, Read)
@@ -270,7 +276,11 @@ def test_a_long_history() -> None:
     history = sound_history(random.Random(7), 250_000, clients=40)
     assert len(history) > 100_000
     assert check(history) == []
-    strong = [one for one in history if isinstance(one, Read) and one.level is Level.STRONG]
-    last = [one for one in strong if one.value][-1]
+    strong = [
+        operation
+        for operation in history
+        if isinstance(operation, Read) and operation.level is Level.STRONG
+    ]
+    last = [read for read in strong if read.value][-1]
     history[history.index(last)] = spoilt = replace(last, value=None)
     assert found(history) == [(spoilt, Rule.STRONG)]

@@ -86,19 +86,19 @@ def test_one_kind_is_shown_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judged", "told"),
+    ("judged", "message"),
     [
         pytest.param(6, "other 2", id="while it shrinks"),
         pytest.param(12, "effect 3", id="later"),
     ],
 )
-def test_reports_survive_a_judge_that_fails(judged: int, told: str) -> None:
+def test_reports_survive_a_judge_that_fails(judged: int, message: str) -> None:
     judge: Callable[[Session], Difference | None] = failing_at(judged, judging(3))
     with pytest.raises(ConnectionError) as raised:
         judge_seeds(range(100), generate, judge, none)
     (note,) = raised.value.__notes__
     assert "seed 3:" in note
-    assert told in note
+    assert message in note
 
 
 def test_the_environment_names_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,21 +9,21 @@ T = TypeVar("T")
 PATIENCE_S = 60.0
 
 
-def eventually(what: Callable[[], T | None]) -> T:
+def eventually(condition: Callable[[], T | None]) -> T:
     """What comes at last that is neither None nor False.
 
     Raises:
         AssertionError: nothing came.
     """
     end = time.monotonic() + PATIENCE_S
-    while not (found := what()):
+    while not (found := condition()):
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
     return found
 
 
-def until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
-    """Looks until `condition` holds; `what` that is.
+def until(condition: Callable[[], bool], description: str | Callable[[], str]) -> None:
+    """Looks until `condition` holds; `description` says what that is.
 
     Raises:
         AssertionError: it never did.
@@ -31,7 +31,6 @@ def until(condition: Callable[[], bool], what: str | Callable[[], str]) -> None:
     end = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > end:
-            raise AssertionError(
-                f"waited in vain until {what if isinstance(what, str) else what()}"
-            )
+            condition_text = description if isinstance(description, str) else description()
+            raise AssertionError(f"waited in vain until {condition_text}")
         time.sleep(0.005)
