@@ -96,7 +96,7 @@ def main() -> int:
     """Run what the command line names; 1 if a test fails only through Tidegate, unexplained."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.clients.run",
-        title=__doc__,
+        description=__doc__,
         epilog="Exit status: 1 if a test passes directly and not through Tidegate, unless a reason"
         " is known (it stands in the suite's file), else 0.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
