@@ -65,8 +65,13 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
     columns: i64 = data[position + 4]
     if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= LONGER:
         return 0
-    if stream.optional_metadata or data[size - (7 if deprecates_eof else 5)] != 0xFE:
-        return 0  # the chunk does not end as a response does: do not walk it in vain
+    if stream.optional_metadata:
+        return 0
+    if data[size - (7 if deprecates_eof else 5)] != 0xFE:
+        # The chunk does not end as a response without trackers does: do not walk it in vain. Where
+        # the answer before had some, this one has, too (ALL_GTIDS).
+        if not (deprecates_eof and stream.session_track and stream.status & SESSION_STATE_CHANGED):
+            return 0
     at = position + 5
     while columns:
         if size - at < _EOF_FRAME:
@@ -92,13 +97,22 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
             return 0
         at += 4 + length
         rows += 1
+    block: i64 = 0  # where the trackers begin, behind the length of their block
     if deprecates_eof:
-        # An OK packet without affected rows, insert id, text or tracker.
-        end = at + _OK_FRAME
-        if end > size or length != 7 or data[at + 4] != 0xFE or data[at + 5] or data[at + 6]:
+        # An OK packet without affected rows, insert id or text.
+        end = at + 4 + length
+        if end > size or length < 7 or data[at + 4] != 0xFE or data[at + 5] or data[at + 6]:
             return 0
         status = _u16(data, at + 7)
         warnings = _u16(data, at + 9)
+        if length > 7:
+            block = at + 13
+            if not stream.session_track or not status & SESSION_STATE_CHANGED:
+                return 0
+            if length == MAX_PACKET_PAYLOAD or data[at + 11]:
+                return 0
+            if not _is_tracker(data, block - 1, end):
+                return 0
     else:
         end = at + _EOF_FRAME
         if not _is_eof(data, at):
@@ -111,6 +125,9 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
     stream.missing_trackers = not deprecates_eof
     stream.sequence_id = data[at + 3]
     stream.rows = rows
+    if block:
+        stream.session_states = [data[block:end]]
+        stream.told = [(at, end)]
     if keep_row and rows:
         stream.row = data[first + 4 : first + 4 + _length(data, first)]
     return end
@@ -158,10 +175,7 @@ def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
         if not stream.session_track or at >= end or data[at] >= LONGER:
             return 0
         at += 1 + data[at]  # the text
-        # The block and its one entry, each after its length.
-        if end - at < 4 or data[at] >= LONGER or at + 1 + data[at] != end:
-            return 0
-        if data[at + 1] != _GTIDS or at + 3 + data[at + 2] != end:
+        if not _is_tracker(data, at, end):
             return 0
         _took(stream, data, position, end, status, _u16(data, place + 2))
         stream.session_states = [data[at + 1 : end]]
@@ -172,6 +186,17 @@ def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
         _took(stream, data, position, end, status, _u16(data, place + 2))
     stream.sequence_id = data[position + 3]
     return end
+
+
+def _is_tracker(data: bytes, at: i64, end: i64) -> bool:
+    """Whether a block with one tracker, of GTIDs, takes these bytes; each after its length."""
+    return (
+        end - at >= 4
+        and data[at] < LONGER
+        and at + 1 + data[at] == end
+        and data[at + 1] == _GTIDS
+        and at + 3 + data[at + 2] == end
+    )
 
 
 def _behind_integer(data: bytes, at: i64) -> i64:

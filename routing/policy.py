@@ -12,7 +12,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
 )
 from routing.consistency.requirement import Requirement
-from routing.consistency.rules import REMEMBERING, Rules
+from routing.consistency.rules import Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
@@ -136,6 +136,8 @@ def required_by(
         probed: as in `Requirement`.
     """
     level = rules.level
+    if level is _OWN_WRITES and probed is None:  # mostly
+        return None if scope.unknown or scope.term != topology.term else scope.own
     if level is _BEST_EFFORT:
         return EMPTY
     if level is _BOUNDED:
@@ -162,6 +164,26 @@ def _read(
     reason = _needs_primary(session, topology, requirement)
     if reason is not None:
         return on_primary(topology, reason)
+    return by_level(session, topology, now, requirement, crowded)
+
+
+def by_level(
+    session: Session,
+    topology: Topology,
+    now: float,
+    requirement: Requirement,
+    crowded: bool = False,
+) -> Decision:
+    """Decide about a read that nothing in its session keeps on the primary.
+
+    Args:
+        session: who sent it.
+        topology: who could answer.
+        now: monotonic time, seconds.
+        requirement: what it must see.
+        crowded: as in `choose`.
+    """
+    rules = requirement.rules
     if rules.level is _BEST_EFFORT:
         return _best_effort(session, topology, now)
     if not topology.primary.gtids:
@@ -180,7 +202,7 @@ def _read(
         session, topology, requirement.seen_on, scope, now
     ):
         return _probe(session, rules, topology, scope, now)
-    return among_replicas(session, topology, now, requirement, crowded)
+    return _among_replicas(session, topology, now, requirement, crowded)
 
 
 def _in_snapshot(session: Session, rules: Rules, topology: Topology) -> Decision | None:
@@ -247,7 +269,7 @@ def _is_bound(session: Session) -> bool:
     return session.in_server_schema
 
 
-def among_replicas(  # noqa: C901 one walk over the replicas, behind each write
+def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
     session: Session,
     topology: Topology,
     now: float,
@@ -294,9 +316,7 @@ def among_replicas(  # noqa: C901 one walk over the replicas, behind each write
             continue
         applied = server.applied
         if applied.covers(required):
-            # Any state will do for a read that need not see anything and follows no other.
-            relies = bool(required) or rules.level in REMEMBERING
-            confirm = relies and server.is_doubtful(now)
+            confirm = requirement.relies and server.is_doubtful(now)
             return Decision(server, _A_READ, _KNOWN, applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:

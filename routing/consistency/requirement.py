@@ -47,6 +47,14 @@ class Requirement:
             return None
         return scope.seen_on
 
+    @property
+    def relies(self) -> bool:
+        """Whether the read relies on what its replica has proved.
+
+        Any state will do for one that need not see anything and follows no other.
+        """
+        return bool(self.gtids) or self.rules.level in REMEMBERING
+
     def since(self, now: float) -> float:
         """When the newest of what it must see was acknowledged, monotonic, s."""
         rules, scope = self.rules, self.scope

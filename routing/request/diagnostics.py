@@ -6,6 +6,7 @@
 from typing import Final
 
 from protocol.constants import Command as Code
+from protocol.response_stream import RESULTS
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
 from routing.session.diagnostics_area import KEEPING_CONDITIONS, ConnectionArea, DiagnosticsArea
@@ -19,17 +20,17 @@ from routing.sql.diagnostics import (
 )
 from routing.sql.statement import StatementClass
 
-_EXECUTIONS: Final = (Code.COM_QUERY, Code.COM_STMT_EXECUTE)
 _OF_PREPARED: Final = (Code.COM_STMT_EXECUTE, Code.COM_STMT_FETCH, Code.COM_STMT_RESET)
 _ADDING: Final = (Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_DEBUG, Code.COM_FIELD_LIST)
 """Commands that may fail, and then add an error to the conditions that there are."""
-_REPEATABLE: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
+_READ: Final = StatementClass.READ
+_DIAGNOSTIC: Final = StatementClass.DIAGNOSTIC
 
 
 def asked_by(command: Command) -> int:
     """The parts that a statement asks about."""
     statement = command.statement
-    return 0 if statement is None or command.code not in _EXECUTIONS else statement.asks
+    return 0 if statement is None or command.shape != RESULTS else statement.asks
 
 
 def wanted_by(command: Command) -> int:
@@ -63,7 +64,7 @@ def ended(
         several = command.statement is None or command.statement.multi
         found = bool(left & MAY_FIND_ROWS or (left & FOUND_ROWS and several))
         diagnostics.failed(area, 0, _repeatable(command), found=found and outcome.rows > 0)
-    elif code in _EXECUTIONS:
+    elif command.shape == RESULTS:
         prepared = command.prepared
         if prepared is not None and prepared.asks_cursor:
             left &= ~FOUND_AS_SHOWN  # rows are still to be fetched
@@ -76,7 +77,7 @@ def ended(
 
 def _leaves(command: Command) -> int:
     """What an execution leaves; 0 for any other command."""
-    if command.code not in _EXECUTIONS:
+    if command.shape != RESULTS:
         return 0
     return UNKNOWN if command.statement is None else command.statement.leaves
 
@@ -91,9 +92,10 @@ def _repeatable(command: Command) -> bytes:
 
     Also that of a COM_STMT_PREPARE. An execution may not: it needs what the server was told before.
     """
-    statement = command.statement
-    if command.code is Code.COM_STMT_PREPARE:
-        return command.packet
-    if not command.is_query or statement is None or statement.multi:
-        return b""
-    return command.packet if statement.kind in _REPEATABLE else b""
+    if command.is_query:
+        statement = command.statement
+        if statement is None or statement.multi:
+            return b""
+        kind = statement.kind
+        return command.packet if kind is _READ or kind is _DIAGNOSTIC else b""
+    return command.packet if command.code is Code.COM_STMT_PREPARE else b""

@@ -6,11 +6,12 @@ from protocol.constants import TEXT_ONE
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.rules import Rules
-from routing.request import variables
+from routing.request import diagnostics, variables
 from routing.request.command import Command
 from routing.request.command_properties import SHOWING, explains, is_suspicious, only_writes
 from routing.request.outcome import CommandOutcome
 from routing.servers.topology import Server
+from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
 from routing.session.variables import TRACKING
 from routing.sql.session_locks import Act, PinReason
@@ -117,6 +118,53 @@ def named(
         state.wrote(gtids, server, now, rules)
     else:
         state.own_scope.wrote_next(own, now)
+
+
+def observed(
+    gtids: GtidSet,
+    outcome: CommandOutcome,
+    state: Session,
+    server: Server,
+    rules: Rules,
+    now: float,
+) -> None:
+    """A server told all that it had at the end of a statement, which it is known to have.
+
+    Args:
+        gtids: all that it had.
+        outcome: what became of the statement.
+        state: routing's view of the session.
+        server: whose answer it was.
+        rules: of the command.
+        now: monotonic, s.
+    """
+    outcome.observed |= gtids
+    state.saw(gtids, server, now, rules)
+    if outcome.may_write:
+        # The server does not tell which of them are its own: none is left out.
+        state.wrote(gtids, server, now, rules)
+
+
+def answered(
+    command: Command, outcome: CommandOutcome, state: Session, area: ConnectionArea, epoch: int
+) -> bool:
+    """Take over what the end of an answer means, whatever the command was.
+
+    What trackers told, and what a command changed in its session, was taken over before.
+
+    Args:
+        command: it has ended.
+        outcome: what became of it.
+        state: routing's view of the session.
+        area: the diagnostics area of the connection that it ran on.
+        epoch: the connection's.
+
+    Returns:
+        Whether the client was shown something.
+    """
+    shows = shown(command, outcome, state, area.server, epoch)
+    diagnostics.ended(state.diagnostics, area, command, outcome)
+    return shows
 
 
 def shown(

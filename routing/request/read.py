@@ -304,7 +304,7 @@ class Read:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
                 return self._join(wait, decision, now)
-        self.cached_decision.decided(decision, scope, rules.level)
+        self.cached_decision.decided(decision, requirement)
         return self._send(decision, now)
 
     def _tells_lost(self, scope: ScopeState) -> bool:

@@ -109,12 +109,9 @@ class TrackerReader:
         if tracks_all:
             if not outcome.may_write and not command.is_read:
                 return  # what a driver sets when it connects has seen nothing
-            outcome.observed |= gtids
-            state.saw(gtids, server, now, command.rules)
+            effects.observed(gtids, outcome, state, server, command.rules, now)
             if not outcome.may_write:
                 return
-            # The server does not tell which of them are its own: none is left out.
-            state.wrote(gtids, server, now, command.rules)
         else:
             effects.named(gtids, outcome, state, server, command.rules, now)
         self._tracked += 1

@@ -173,8 +173,7 @@ class Observations:
         Of those that say the same, the newest: it serves later reads, too. None if the log has one
         that the read can rely on.
         """
-        reported = self._told
-        if reported is not None and reported.asked_at >= moment and reported.executed <= required:
+        if self.is_logged(moment, required):
             return None
         newest: _Entry | None = None
         for entry in self._entries:
@@ -200,6 +199,13 @@ class Observations:
             return None
         newest.logged = True
         return self._told
+
+    def is_logged(self, moment: float, required: GtidSet) -> bool:
+        """Whether the log has the one that the last read relied on (`to_log`), and this one can."""
+        reported = self._told
+        return (
+            reported is not None and reported.asked_at >= moment and reported.executed <= required
+        )
 
     def age(self, applied: GtidSet, now: float) -> float | None:
         """How long ago the primary had something that is not in `applied`: the oldest such, s.

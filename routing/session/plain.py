@@ -23,23 +23,26 @@ from routing.consistency.decision import Level, Scope
 from routing.session.session import Session
 
 # Looked up once.
-_OWN_WRITES: Final = Level.READ_OWN_WRITES
+_LEVELS: Final = (
+    *(Level.READ_OWN_WRITES, Level.MONOTONIC_READS),
+    *(Level.BOUNDED_STALENESS, Level.BEST_EFFORT),
+)
 _APPLICATION: Final = Scope.APPLICATION
 
 
 def is_plain(session: Session) -> bool:
     """Whether a session is plain, as far as routing knows it."""
     rules = session.rules
-    if rules.level is not _OWN_WRITES:
-        return False  # other levels ask, remember what was seen, or promise nothing
+    if rules.level not in _LEVELS:
+        return False  # its reads ask the primary, or how replicas commit
     if rules.scope is _APPLICATION and not rules.application:
         return False  # reads are refused
     if not session.transaction.is_idle:
         return False
     if session.suspect or session.noted:
         return False  # the next OK packet tells of the statement before
-    if session.trackers.gtids != "OWN_GTID":
-        return False  # what a tracker tells is more than its own
+    if session.trackers.gtids != rules.tracking:
+        return False  # trackers tell more than the level needs, or less
     if session.pins.reasons or session.commits.unwatched:
         return False  # there are, or were, rows that have no GTIDs
     if session.avoided or session.rejections.last:

@@ -68,7 +68,8 @@ class Reads:
         """A plain read is about to be sent; send the WAIT that it needs in front."""
         self._past = decision
         self.progress.on_forward()
-        self._session.request.scope = self.read.cached_decision.scope
+        if self._session.rules.level not in (Level.BEST_EFFORT, Level.BOUNDED_STALENESS):
+            self._session.request.scope = self.read.cached_decision.scope
         if decision.proof is Proof.WAITED and decision.proof_set is not None:
             budget = self._session.rules.wait_budget
             self._wait = self._proxy.waits.begin(link.server, decision.proof_set, self._proxy.now())
@@ -78,7 +79,7 @@ class Reads:
         """Hand a read over to the machine that was sent without it."""
         decision, self._past = self._past, None
         if decision is not None:
-            required, sent_at = self.read.cached_decision.scope.own, self._session.request.sent_at
+            required, sent_at = self.read.cached_decision.required, self._session.request.sent_at
             reached = decision.proof is Proof.WAITED and self._wait is None
             self._tell("take_up", _READ, decision, required, sent_at, reached=reached)
 

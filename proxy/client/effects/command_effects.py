@@ -15,7 +15,7 @@ from protocol.constants import Command as Code
 from proxy.client.statements.defaults import session_start
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof
-from routing.request import command_properties, diagnostics, effects
+from routing.request import command_properties, effects
 from routing.request.trackers import TRACKS_ALL, UNSURE, TrackerReader
 from routing.session.prepared import PreparedHandle
 from routing.sql.early_errors import did_nothing
@@ -208,14 +208,13 @@ class CommandEffects:
             self._did(connection, stream, command)
         if command.prepared is not None:
             self._prepared.ended(command.prepared, command.code, connection)
-        shows = effects.shown(command, outcome, state, connection.server, connection.epoch)
+        shows = effects.answered(command, outcome, state, connection.area, connection.epoch)
         if outcome.unsettled and (shows or self._transaction.is_open):
             # What the primary showed, or shows in the transaction that began, may be too old.
             outcome.proof = Proof.NONE
             self._metrics.stale_given()
         if self._new_rules:
             self.follow_rules()
-        diagnostics.ended(state.diagnostics, connection.area, command, outcome)
 
     def _follow_accounts(
         self, command: Command, outcome: CommandOutcome, *, ended_well: bool

@@ -95,19 +95,23 @@ class FastAnswers(Taker):
         if connection is not servers.active:
             return False  # it says that too late
         command, outcome = current.command, current.outcome
+        if (data[4] != 0x00) is command.may_write:
+            return False  # a write has no rows, and a read has some
         shown = data
         if command.may_write:
             if not self._wrote(connection, command, outcome):
                 return False
             if connection.view is not None:
                 shown = connection.view.seen_of_write(stream)
-        elif data[4] == 0x00:
-            return False  # it has no rows
-        else:
-            self._showed(connection, command)
+        elif connection.mirror.tracks_all and stream.session_states:
+            if not self._observed(connection, command, outcome):
+                return False
+            if connection.view is not None:
+                shown = connection.view.seen(stream)
         outcome.received = len(data)
         outcome.rows = stream.rows
         outcome.warnings = stream.warnings
+        effects.answered(command, outcome, self._state, connection.area, connection.epoch)
         current.on_ended()
         servers.deactivate()
         lease = self._lease
@@ -119,19 +123,20 @@ class FastAnswers(Taker):
         self._client.answer(shown)
         return True
 
-    def _showed(self, replica: ServerConnection, command: Command) -> None:
-        """A replica answered a read."""
-        state, server, stream = self._state, replica.server, replica.stream
-        scope, statement = state.own_scope, command.statement
-        # That it did is news only once: while the session reads, nobody is asked what it has seen.
-        known = scope.seen_on is server and scope.seen_epoch == replica.epoch
-        if not (known or scope.unseen) or state.scopes.in_use:
-            state.showed(server, replica.epoch, command.rules)
-        if statement is not None:
-            again = command.packet if command.is_query else b""  # an execution needs its statement
-            state.diagnostics.ran(
-                replica.area, statement.leaves, stream.rows, stream.warnings, again
-            )
+    def _observed(
+        self, replica: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> bool:
+        """A replica told with a read's rows what it has; False, if that cannot be read."""
+        server = replica.server
+        try:
+            gtids = decode_gtids(replica.stream.session_states[0][_ENTITY:], server.applied)
+        except ProtocolError:
+            return False  # the owner will say so
+        if isinstance(gtids, int):
+            return False
+        server.proved(gtids, replica.epoch, outcome.sent_at)
+        effects.observed(gtids, outcome, self._state, server, command.rules, self._now())
+        return True
 
     def _wrote(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:
         """The primary answered a write; False, and nothing was taken over, if not as usual."""
@@ -170,7 +175,6 @@ class FastAnswers(Taker):
         commits = state.commits
         if commits.sure or state.transaction.may_commit:
             commits.ended(statement, True, stream.unnamed, False)
-        state.diagnostics.ran(primary.area, statement.leaves, stream.rows, stream.warnings)
         return True
 
     def declined(self, connection: ServerConnection) -> None:

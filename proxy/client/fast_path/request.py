@@ -88,6 +88,7 @@ class FastRequests(FastPath):
         # What was found when the session was found plain.
         self._account = session.views.present()
         self._replica: ServerConnection | None = None
+        self._names_writes = False
 
     def serve(self, packet: bytes) -> bool:
         """Send a command to its server, if that is a plain statement."""
@@ -129,6 +130,8 @@ class FastRequests(FastPath):
         if state.plain:
             self._replica = None
             self._account = self._views.present()
+            # Else the tracker of a write tells nothing, or more than its own GTID.
+            self._names_writes = state.trackers.gtids == "OWN_GTID"
             self._missing_trackers.pinged = False
             self._current.answer = Answer()
         return state.plain
@@ -159,8 +162,8 @@ class FastRequests(FastPath):
             handle = replica.mirror.statements.get(prepared.number)
             if handle is None:
                 return False
-        required = self._cached_decision.scope.own
-        if self._audits.on and self._is_audited():
+        required = self._cached_decision.required
+        if self._audits.on and required and self._is_audited():
             return False
         waits = decision.proof is _WAITED
         outcome = self._begin(packet, statement, decision, arrived_us, prepared)
@@ -181,9 +184,7 @@ class FastRequests(FastPath):
         return True
 
     def _is_audited(self) -> bool:
-        """Whether it is a read's turn to be audited, which takes a question of its own."""
-        if not self._cached_decision.relies:
-            return False
+        """Whether it is the turn of a read that must see something: it is asked of its replica."""
         credit = self._audits.credit + self._audits.share
         if credit >= 1:
             return True
@@ -212,7 +213,7 @@ class FastRequests(FastPath):
         primary, topology = self._servers.primary, self._topology
         if primary is None or primary.server is not topology.primary or not primary.is_free:
             return False
-        if topology.rivals or not primary.server.gtids:
+        if topology.rivals or not primary.server.gtids or not self._names_writes:
             return False
         if self._lease is not None and self._lease.shows_other_id(packet):
             return False  # it is refused

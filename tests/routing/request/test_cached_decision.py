@@ -16,13 +16,19 @@ from routing.policy import choose
 from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
 from routing.request.step import Ask, Join, Send
-from routing.servers.topology import Topology
+from routing.servers.observations import Observation
+from routing.servers.topology import Server, Topology
 from routing.servers.waits import Waits
 from routing.session.plain import is_plain
 from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass, StatementReason
 
 U: Final = "11111111-1111-1111-1111-111111111111"
+LEVELS: Final = [
+    *(Level.READ_OWN_WRITES, Level.MONOTONIC_READS),
+    *(Level.BOUNDED_STALENESS, Level.BEST_EFFORT),
+]
+STALENESS: Final = 100.0
 READ: Final = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
 AGE: Final = 60.0
 
@@ -39,6 +45,7 @@ class World:
         scope: Scope,
         preferred: int,
         on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY,
+        level: Level = Level.READ_OWN_WRITES,
     ) -> None:
         self.now = 1000.0
         self.topology = Topology("p", ["r1", "r2"], proof_max_age=AGE)
@@ -46,7 +53,8 @@ class World:
         self.topology.primary.observed("uuid-p", (0, 0), gtids("1-5"), EMPTY)
         for replica in self.topology.replicas:
             replica.observed(f"uuid-{replica.name}", (0, 0), gtids("1-3"), EMPTY, sent_at=self.now)
-        rules = Rules(Level.READ_OWN_WRITES, scope, 0.25, on_timeout)
+        rules = Rules(level, scope, 0.25, on_timeout, STALENESS)
+        self.level = level
         self.session = Session(rules, preferred, user="app", term=self.topology.term)
         self.waits = Waits()
         self.progress = CommandProgress()
@@ -74,18 +82,27 @@ class World:
             self._decide(None, meanwhile, late)
             return
         epoch, sent_at = stands.server.epoch - late, self.now
+        rules = self.session.rules
         meanwhile()
         if stands.proof is Proof.WAITED:
             requirement = self.read.cached_decision.requirement
             self.read.cached_decision.wait_answered(
                 stands, "reached", requirement, epoch, sent_at, 0.1, self.now
             )
+        self._show(stands.server, epoch, rules)
+
+    def _show(self, server: Server, epoch: int, rules: Rules) -> None:
+        """Let a server's answer show what it has, and tell it where that is tracked."""
+        if rules.level is Level.MONOTONIC_READS:
+            server.proved(server.applied, epoch)
+            self.session.saw(server.applied, server, self.now, rules)
+        self.session.showed(server, epoch, rules)
 
     def reads_as_it_asks(self, which: int) -> None:
         """Read by rules of the read's own."""
         level = (Level.BOUNDED_STALENESS, Level.MONOTONIC_READS)[which]
         scope = self.session.rules.scope
-        self._decide(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, 100.0), lambda: None, 0)
+        self._decide(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, STALENESS), lambda: None, 0)
 
     def reads_while_others_write(self, which: int) -> None:
         self._reads(lambda: self.another_writes(0), 0)
@@ -96,9 +113,10 @@ class World:
 
     def another_waits(self, which: int) -> None:
         """Let another read wait for the same set; by `which`, long enough to be joined or not."""
-        if self.scope.own:
+        required = self.scope.required(self.session.rules.level)
+        if required:
             since = self.now - (0.1, 0.001)[which]
-            self.waits.begin(self.topology.replicas[0], GtidSet.parse(self.scope.own.text), since)
+            self.waits.begin(self.topology.replicas[0], GtidSet.parse(required.text), since)
 
     def waits_end(self, which: int) -> None:
         for wait in [wait for waits in self.waits._waits.values() for wait in waits]:
@@ -111,7 +129,7 @@ class World:
     def has_little_time(self, which: int) -> None:
         rules = self.session.rules
         budget = (0.0, 0.05)[which]
-        self.session.adjust(Rules(rules.level, rules.scope, budget, rules.on_timeout))
+        self.session.adjust(Rules(rules.level, rules.scope, budget, rules.on_timeout, STALENESS))
 
     def gives_many(self, which: int) -> None:
         """Let the session write GTIDs with gaps between them."""
@@ -127,6 +145,7 @@ class World:
             self.topology.observations.add(self.now, executed)
             step = self.read.probe_answered(executed, EMPTY, self.now)
         meanwhile()
+        self.read.note = None
         if isinstance(step, Join):
             self.waits_end(0)
             step = self.read.released(self.now)
@@ -137,6 +156,7 @@ class World:
                 self.read.wait_answered("reached", True, True, epoch, 0.1, self.now)
             elif decision.confirm:
                 self.read.confirm_answered(True, True, epoch, self.now)
+            self._show(decision.server, epoch, rules or self.session.rules)
         self.progress.on_ended()
 
     def writes(self, which: int) -> None:
@@ -222,9 +242,34 @@ class World:
             self.session.wrote_unlogged()
 
     def chooses_rules(self, which: int) -> None:
-        level = (Level.READ_OWN_WRITES, Level.STRONG)[which]
+        level = (self.level, Level.STRONG)[which]
         scope = (self.session.rules.scope, Scope.USER)[which]
-        self.session.adjust(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY))
+        self.session.adjust(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, STALENESS))
+
+    def chooses_a_level(self, which: int) -> None:
+        """Choose the next level, or the one before."""
+        rules = self.session.rules
+        number = LEVELS.index(rules.level) if rules.level in LEVELS else 0
+        level = LEVELS[(number + (1, -1)[which]) % len(LEVELS)]
+        self.session.adjust(Rules(level, rules.scope, 0.25, TimeoutPolicy.PRIMARY, STALENESS))
+
+    def another_reads(self, which: int) -> None:
+        """Let another session of the scope be shown something by a replica."""
+        server = self.topology.replicas[which]
+        for scope in self.session.scopes.states():
+            scope.showed(server, server.epoch)
+
+    def is_settled(self, which: int) -> None:
+        """Let the primary have shown all that was seen."""
+        primary = self.topology.primary
+        self.session.own_scope.settled(primary, primary.epoch)
+
+    def is_looked_at(self, which: int) -> None:
+        """Let the monitor see what the primary has; by `which`, the log does not have it yet."""
+        executed = gtids(f"1-{self.committed}")
+        observation = Observation(self.now, executed, self.topology.primary.epoch)
+        observation.logged = which == 0
+        self.topology.observations.take(observation)
 
     def begins(self, which: int) -> None:
         transaction = self.session.transaction
@@ -252,11 +297,14 @@ HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
     *(World.chooses_rules, World.begins, World.is_left_out, World.is_behind),
     *(World.reads_as_it_asks, World.reads_while_others_write, World.writes_while_it_reads),
     *(World.another_waits, World.waits_end, World.takes_its_time, World.has_little_time),
-    World.gives_many,
+    *(World.gives_many, World.chooses_a_level, World.another_reads, World.is_settled),
+    World.is_looked_at,
 ]
 happenings = st.tuples(
     st.one_of(
-        st.sampled_from(HAPPENINGS), st.sampled_from([World.reads, World.applies, World.writes])
+        st.sampled_from(HAPPENINGS),
+        st.sampled_from([World.reads, World.applies, World.writes]),
+        st.sampled_from([World.reads, World.is_looked_at]),
     ),
     st.integers(0, 1),
 )
@@ -268,9 +316,13 @@ def check(world: World) -> None:
     if stands is None:
         return
     session, topology = world.session, world.topology
-    assert not world.scope.lost_untold  # the machine would refuse the read
-    scope = world.read.cached_decision.scope
-    assert scope is world.scope
+    scope, required = world.read.cached_decision.scope, world.read.cached_decision.required
+    best_effort = session.rules.level is Level.BEST_EFFORT
+    if best_effort:
+        assert scope is None
+    else:
+        assert scope is world.scope
+        assert not scope.lost_untold  # the machine would refuse the read
     chosen = choose(session, READ, topology, world.now)
     progress = CommandProgress()
     progress.on_command()
@@ -279,20 +331,23 @@ def check(world: World) -> None:
     assert isinstance(step, Send)  # neither Join nor Ask
     assert step.decision == chosen
     assert machine.note is None
-    assert machine.required is scope.own
+    assert machine.required is required
+    assert machine.scope is scope
     assert stands.server is chosen.server
     assert (stands.reason, stands.proof, stands.confirm) == (
         *(chosen.reason, chosen.proof, chosen.confirm),
     )
+    assert not stands.confirm
+    if best_effort:
+        assert stands.proof is Proof.NONE
+        return
     assert stands.proof_set is not None
     assert chosen.proof_set is not None
-    assert world.read.cached_decision.relies == bool(scope.own)
-    assert not stands.confirm
     if stands.proof is Proof.WAITED:
-        assert stands.proof_set is chosen.proof_set is scope.own
+        assert stands.proof_set is chosen.proof_set is required
     else:
         assert stands.proof is Proof.KNOWN
-        assert scope.own <= stands.proof_set <= chosen.proof_set
+        assert required <= stands.proof_set <= chosen.proof_set
 
 
 Step = tuple[Callable[[World, int], None], int]
@@ -302,12 +357,13 @@ Step = tuple[Callable[[World, int], None], int]
     st.sampled_from([Scope.CONNECTION, Scope.USER]),
     st.integers(0, 3),
     st.sampled_from(TimeoutPolicy),
+    st.sampled_from(LEVELS),
     st.lists(happenings, max_size=25),
 )
 def test_what_stands_is_what_the_policy_decides(
-    scope: Scope, preferred: int, on_timeout: TimeoutPolicy, steps: list[Step]
+    scope: Scope, preferred: int, on_timeout: TimeoutPolicy, level: Level, steps: list[Step]
 ) -> None:
-    world = World(scope, preferred, on_timeout)
+    world = World(scope, preferred, on_timeout, level)
     for happens, which in steps:
         happens(world, which)
         check(world)
@@ -326,8 +382,25 @@ EACH: Final[list[Step]] = [(happens, which) for happens in HAPPENINGS for which 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
 @pytest.mark.parametrize("before", SNAPSHOT_BEFORE)
 def test_whatever_two_things_happen(scope: Scope, before: list[Step]) -> None:
+    _whatever_two_things_happen(scope, before, Level.READ_OWN_WRITES)
+
+
+@pytest.mark.parametrize(
+    ("level", "scope"),
+    [
+        (Level.MONOTONIC_READS, Scope.CONNECTION),
+        pytest.param(Level.MONOTONIC_READS, Scope.USER, marks=pytest.mark.deep),
+        pytest.param(Level.BOUNDED_STALENESS, Scope.CONNECTION, marks=pytest.mark.deep),
+        pytest.param(Level.BEST_EFFORT, Scope.USER, marks=pytest.mark.deep),
+    ],
+)
+def test_whatever_two_things_happen_at_another_level(level: Level, scope: Scope) -> None:
+    _whatever_two_things_happen(scope, [(World.is_looked_at, 0), (World.reads, 0)], level)
+
+
+def _whatever_two_things_happen(scope: Scope, before: list[Step], level: Level) -> None:
     for first, second in product(EACH, EACH):
-        world = World(scope, 0)
+        world = World(scope, 0, level=level)
         for happens, which in (*before, first, second, (World.reads, 0)):
             happens(world, which)
             check(world)
@@ -407,3 +480,62 @@ def test_what_another_replica_than_the_first_has_is_decided_anew_each_time() -> 
     stands = world.stands
     assert stands is not None
     assert stands.server.name == "r1"
+
+
+def test_a_read_goes_on_where_something_was_shown() -> None:
+    world = World(Scope.CONNECTION, 0, level=Level.MONOTONIC_READS)
+    world.is_down(0)
+    world.reads(0)
+    world.is_up(0)
+    stands = world.stands
+    assert stands is not None
+    assert (stands.server.name, stands.proof) == ("r2", Proof.KNOWN)
+    assert stands is world.stands
+    world.is_down(1)
+    assert world.stands is None  # the primary has to be asked for what was seen
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+def test_what_was_seen_must_be_seen_again(scope: Scope) -> None:
+    world = World(scope, 0, level=Level.MONOTONIC_READS)
+    world.reads(0)
+    assert world.stands is world.stands is not None
+    world.writes(0)
+    world.applies(0)
+    world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.proof_set is not None
+    assert world.scope.observed == gtids("1-6")
+    assert world.scope.observed <= stands.proof_set
+    for scope_state in (world.session.own_scope, world.scope):
+        scope_state.unseen = True
+    assert world.stands is None
+
+
+def test_a_read_of_bounded_staleness_relies_on_what_the_log_has() -> None:
+    world = World(Scope.CONNECTION, 0, level=Level.BOUNDED_STALENESS)
+    assert world.stands is None  # the primary has to be asked
+    world.applies(0)
+    world.is_looked_at(1)
+    assert world.stands is None
+    world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands is world.stands
+    assert world.read.cached_decision.required == gtids("1-5")
+    world.now += STALENESS + 1
+    assert world.stands is None
+
+
+def test_a_read_of_best_effort_goes_to_the_first_replica_that_is_there() -> None:
+    world = World(Scope.USER, 0, level=Level.BEST_EFFORT)
+    stands = world.stands
+    assert stands is not None
+    assert (stands.server.name, stands.proof) == ("r1", Proof.NONE)
+    assert stands is world.stands
+    assert not world.session.scopes.states()
+    world.is_down(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.server.name == "r2"
