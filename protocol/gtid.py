@@ -115,6 +115,8 @@ class GtidSet:
                 text = text.decode("ascii")
             except UnicodeDecodeError as error:
                 raise MalformedGtidSetError("a GTID set is not ASCII") from error
+        if near is not None and text and text == near._text:
+            return near
         if near is not None and len(text) > _LONG_TEXT:
             line = gtid_text.one_line(text)
             near_line = near.text

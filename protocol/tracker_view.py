@@ -105,6 +105,23 @@ class TrackerView:
             (_LENGTHS[length], chunk[begin + 3 : place + 1], status, chunk[place + 2 : end])
         )
 
+    def seen_of_rows(self, stream: ResponseStream) -> bytes:
+        """As `seen`, for rows and an OK packet with GTIDs as its only tracker, and no text."""
+        if self._shows_gtids:
+            return self.seen(stream)
+        chunk = stream.chunk
+        begin, _ = stream.told[0]
+        place = begin + 7  # of the status; warnings follow
+        return b"".join(
+            (
+                chunk[stream.chunk_start : begin],
+                _LENGTHS[7],
+                chunk[begin + 3 : place + 1],
+                _UNCHANGED[chunk[place + 1]],
+                chunk[place + 2 : place + 4],
+            )
+        )
+
     def _rewritten(self, payload: bytes) -> bytes:
         """The OK packet as the client is to see it (fact 1.1)."""
         if payload[0] == 0xFE and len(payload) == 5:

@@ -65,13 +65,13 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
     columns: i64 = data[position + 4]
     if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= LONGER:
         return 0
-    if stream.optional_metadata:
+    # If the chunk does not end as a response does, do not walk it in vain. With trackers it may end
+    # in any way: an answer has some if the one before it had (ALL_GTIDS), or mostly none.
+    if stream.optional_metadata or (
+        data[size - (7 if deprecates_eof else 5)] != 0xFE
+        and not (deprecates_eof and stream.session_track and stream.status & SESSION_STATE_CHANGED)
+    ):
         return 0
-    if data[size - (7 if deprecates_eof else 5)] != 0xFE:
-        # The chunk does not end as a response without trackers does: do not walk it in vain. Where
-        # the answer before had some, this one has, too (ALL_GTIDS).
-        if not (deprecates_eof and stream.session_track and stream.status & SESSION_STATE_CHANGED):
-            return 0
     at = position + 5
     while columns:
         if size - at < _EOF_FRAME:

@@ -197,7 +197,8 @@ class Server:
         """
         if epoch != self.epoch or asked_at < self._question_at:
             return False
-        self._pending.append(gtids)
+        if gtids is not self._applied:
+            self._pending.append(gtids)
         if len(self._pending) >= _PENDING_LIMIT:
             _ = self.applied  # bounds what is pending
         self.caught_up()

@@ -197,8 +197,10 @@ class Session:
         self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
     ) -> None:
         """The server's whole set at the end of a statement."""
-        for scope in self.entered(rules or self.rules):
-            scope.saw(executed, now)
+        self.own_scope.saw(executed, now)
+        if self.scopes.in_use:
+            for scope in self.scopes.alive(self.user, (rules or self.rules).application):
+                scope.saw(executed, now)
         if server.role is Role.PRIMARY:
             # Whatever this session wrote before was there by then.
             self.own_scope.covered(executed)

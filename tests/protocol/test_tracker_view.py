@@ -10,7 +10,7 @@ from protocol.constants import Capability, FieldType
 from protocol.packet import frame
 from protocol.response import EofPacket, OkPacket
 from protocol.response_stream import PREPARED, RESULTS, ResponseStream
-from protocol.resultset import ColumnDefinition41, text_row
+from protocol.resultset import ColumnDefinition41, text_resultset, text_row
 from protocol.session_track import system_variable_entry, transaction_state_entry
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from protocol.whole_answer import take
@@ -261,3 +261,27 @@ def test_a_write_is_seen_in_one_step_as_in_several(
     assert take(stream, data, len(before), False) == len(data)
     view = TrackerView(client, trackers)
     assert view.seen_of_write(stream) == view.seen(stream)
+
+
+@given(
+    st.sampled_from(CLIENTS),
+    st.sampled_from([frozenset(), frozenset({0, 1, 4, 5}), frozenset({3}), ALL_TRACKERS]),
+    st.sampled_from((0x4002, 0x4022, 0x4202)),
+    st.lists(st.sampled_from((b"", b"1", b"\xfe" * 300)), max_size=3),
+    st.binary(max_size=3),
+)
+def test_rows_are_seen_in_one_step_as_in_several(
+    client: Capability,
+    trackers: frozenset[int],
+    status: int,
+    values: list[bytes],
+    before: bytes,
+) -> None:
+    stream = ResponseStream(deprecate_eof=True, session_track=True)
+    stream.status = 0x4002
+    definitions, lines = [ColumnDefinition41(name="n")], [[value] for value in values]
+    modern = SERVER | Capability.CLIENT_DEPRECATE_EOF
+    rows = text_resultset(definitions, lines, modern, status, 7, 1, GTIDS)
+    assert take(stream, before + rows, len(before), False) == len(before) + len(rows)
+    view = TrackerView(client, trackers)
+    assert view.seen_of_rows(stream) == view.seen(stream)

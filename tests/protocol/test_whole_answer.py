@@ -24,6 +24,7 @@ BARE = MODERN | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
 FORMS = (OLD, TRACKING, MODERN, BARE)
 
 GTID = gtids_entry(GtidSet.parse(f"{UUID}:7"))
+TRACKED = 0x4002
 BLOCKS = (None, b"", GTID, GTID + GTID, state_change_entry(True), GTID + state_change_entry(False))
 STATUSES = (2, 0x22, 3, 0x2003, 0x0A, 0x42, 0x1002, 0x4002, 0x400A, 0xFFFF)
 NUMBERS = (0, 1, 250, 251, 252, 70_000, 1 << 24, 1 << 40)
@@ -86,10 +87,16 @@ def walked(capabilities: Capability, data: bytes, position: int, keep_row: bool)
     return (end, told(parser)) if parser.done else None
 
 
-def rows(capabilities: Capability, columns: int, values: list[bytes], status: int) -> bytes:
+def rows(
+    capabilities: Capability,
+    columns: int,
+    values: list[bytes],
+    status: int,
+    block: bytes | None = None,
+) -> bytes:
     definitions = [ColumnDefinition41(name=f"c{number}") for number in range(columns)]
     lines = [[value] * columns for value in values]
-    return text_resultset(definitions, lines, capabilities, status)
+    return text_resultset(definitions, lines, capabilities, status, session_state=block)
 
 
 def ok(capabilities: Capability, *fields: Any) -> bytes:
@@ -102,6 +109,7 @@ results = st.builds(
     st.sampled_from((1, 2, 3, 250, 251)),
     st.lists(st.sampled_from((b"", b"1", b"x" * 300, b"\xfe" * 5)), max_size=3),
     st.sampled_from(STATUSES),
+    st.sampled_from(BLOCKS),
 )
 oks = st.builds(
     ok,
@@ -140,6 +148,7 @@ def changed(draw: st.DrawFn) -> bytes:
 def compare(capabilities: Capability, data: bytes, position: int = 0, keep_row: bool = True) -> int:
     """Take a response, and see that it is what the stream walks, or that nothing has changed."""
     parser = stream(capabilities)
+    parser.status = TRACKED  # mostly, a chunk that does not end as one without trackers is not walked
     found = told(parser)
     end = take(parser, data, position, keep_row)
     if end == 0:
@@ -166,9 +175,16 @@ def short(capabilities: Capability, count: int, first: int = 1) -> bytes:
     return b"".join(frame(part, number) for number, part in enumerate(parts, first))
 
 
+def tracked(block: bytes, info: bytes = b"") -> bytes:
+    """The OK packet behind the rows of `short`, with trackers."""
+    return frame(OkPacket(0, 0, 0x4022, 1, info, block, 0xFE).serialise(MODERN), 6)
+
+
 BYTES = (*range(12), 0x10, 0x22, 0x28, 0x40, 0x42, *range(0xFA, 0x100))
 SPECIMENS = [
     *((form, short(form, count)) for form in (OLD, MODERN) for count in (0, 2)),
+    *((MODERN, short(MODERN, count)[:-11] + tracked(GTID)) for count in (0, 2)),
+    (MODERN, short(MODERN, 1)[:-11] + tracked(gtids_entry(GtidSet()))),
     (MODERN, short(MODERN, 0, 0xFB)),  # the last packet's number looks like what begins it
     (BARE, short(MODERN, 1)),
     *((form, ok(TRACKING, 1, 300, 0x4002, 1, b"ab", GTID)) for form in (TRACKING, OLD)),
@@ -210,7 +226,7 @@ ROW = b"r" * (MAX_PACKET_PAYLOAD + 1)
         LONG + frame(b"", 2),
         short(MODERN, 1)[:-11] + frame(ROW, 5) + short(MODERN, 0)[-11:],
         frame(b"\1", 1) + frame(ROW, 2) + short(MODERN, 0)[-11:],
-        # Lengths of more than one byte that make sense as lengths of one, too.
+        # Lengths of more than one byte that make sense as lengths of parser, too.
         frame(b"\0\0\0\2\x40\0\0\xfc\xfb\0" + b"x" * 250 + b"\4" + b"\3\2\1\x31", 1),
         frame(b"\0\0\0\2\x40\0\0\0\xfc\3\xfa" + b"x" * 250, 1),
     ],
@@ -245,6 +261,19 @@ def test_results_are_taken(capabilities: Capability, count: int) -> None:
     assert parser.row == (b"\x010\x010" if count else None)
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_rows_that_tell_of_gtids_are_taken(count: int) -> None:
+    parser = stream(MODERN)
+    data = rows(MODERN, 2, [b"1"] * count, 0x4002, GTID)
+    assert take(parser, data, 0, True) == 0  # the answer before it had no trackers
+    parser.status = TRACKED
+    assert take(parser, data, 0, True) == len(data)
+    assert (parser.rows, parser.status, parser.session_states) == (count, 0x4002, [GTID])
+    ((begin, end),) = parser.told
+    assert (data[begin + 4], end) == (0xFE, len(data))
+    assert not parser.missing_trackers
+
+
 def test_a_response_behind_another_is_taken() -> None:
     parser = stream(MODERN)
     first, second = rows(MODERN, 1, [b"1"], 2), rows(MODERN, 1, [b"2", b"3"], 2)
@@ -275,6 +304,11 @@ def test_a_write_that_changed_nothing_is_taken() -> None:
     [
         (MODERN, rows(MODERN, 1, [b"1"], 0x0A)),
         (MODERN, rows(MODERN, 1, [b"1"], 0x42)),
+        (MODERN, rows(MODERN, 1, [b"1"], 0x4042, GTID)),
+        (MODERN, rows(MODERN, 1, [b"1"], 0x4002, b"")),
+        (MODERN, rows(MODERN, 1, [b"1"], 0x4002, GTID + GTID)),
+        (MODERN, rows(MODERN, 1, [b"1"], 0x4002, state_change_entry(True))),
+        (MODERN, short(MODERN, 1)[:-11] + tracked(GTID, b"a text")),
         (OLD, rows(OLD, 1, [b"1"], 0x0A)),
         (OLD, rows(OLD, 1, [b"1"], 0x1002)),
         (BARE, rows(BARE, 1, [b"1"], 2)),
@@ -289,7 +323,9 @@ def test_a_write_that_changed_nothing_is_taken() -> None:
     ],
 )
 def test_what_is_not_as_most_are_is_left(capabilities: Capability, data: bytes) -> None:
-    assert take(stream(capabilities), data, 0, False) == 0
+    parser = stream(capabilities)
+    parser.status = TRACKED
+    assert take(parser, data, 0, False) == 0
 
 
 def test_a_stream_whose_status_is_to_change_walks_it() -> None:

@@ -97,17 +97,12 @@ class FastAnswers(Taker):
         command, outcome = current.command, current.outcome
         if (data[4] != 0x00) is command.may_write:
             return False  # a write has no rows, and a read has some
-        shown = data
         if command.may_write:
-            if not self._wrote(connection, command, outcome):
-                return False
-            if connection.view is not None:
-                shown = connection.view.seen_of_write(stream)
-        elif connection.mirror.tracks_all and stream.session_states:
-            if not self._observed(connection, command, outcome):
-                return False
-            if connection.view is not None:
-                shown = connection.view.seen(stream)
+            shown = self._wrote(connection, data, command, outcome)
+        else:
+            shown = self._showed(connection, data, command, outcome)
+        if not shown:
+            return False
         outcome.received = len(data)
         outcome.rows = stream.rows
         outcome.warnings = stream.warnings
@@ -123,31 +118,40 @@ class FastAnswers(Taker):
         self._client.answer(shown)
         return True
 
-    def _observed(
-        self, replica: ServerConnection, command: Command, outcome: CommandOutcome
-    ) -> bool:
-        """A replica told with a read's rows what it has; False, if that cannot be read."""
+    def _showed(
+        self, replica: ServerConnection, data: bytes, command: Command, outcome: CommandOutcome
+    ) -> bytes:
+        """A replica answered a read, perhaps with all that it has.
+
+        Returns:
+            What the client gets; nothing, and nothing was taken over, if it is not as usual.
+        """
+        blocks = replica.stream.session_states
+        if not blocks or not replica.mirror.tracks_all:
+            return data
         server = replica.server
         try:
-            gtids = decode_gtids(replica.stream.session_states[0][_ENTITY:], server.applied)
+            gtids = decode_gtids(blocks[0][_ENTITY:], server.applied)
         except ProtocolError:
-            return False  # the owner will say so
+            return b""  # the owner will say so
         if isinstance(gtids, int):
-            return False
+            return b""
         server.proved(gtids, replica.epoch, outcome.sent_at)
         effects.observed(gtids, outcome, self._state, server, command.rules, self._now())
-        return True
+        return data if replica.view is None else replica.view.seen_of_rows(replica.stream)
 
-    def _wrote(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:
-        """The primary answered a write; False, and nothing was taken over, if not as usual."""
+    def _wrote(
+        self, primary: ServerConnection, data: bytes, command: Command, outcome: CommandOutcome
+    ) -> bytes:
+        """The primary answered a write; returns as `_showed` does."""
         state, stream, statement = self._state, primary.stream, command.statement
         blocks = stream.session_states
         if not blocks or statement is None or stream.status & _OF_TRANSACTIONS != AUTOCOMMIT:
-            return False
+            return b""
         block = blocks[0]
         server, scope, now = primary.server, state.own_scope, self._now()
         if not server.gtids:
-            return False  # what it wrote may have no name
+            return b""  # what it wrote may have no name
         gtids = EMPTY
         own: GtidSet | None = None
         if (
@@ -162,9 +166,9 @@ class FastAnswers(Taker):
             try:
                 decoded = decode_gtids(block[_ENTITY:], None)
             except ProtocolError:
-                return False  # the owner will say so
+                return b""  # the owner will say so
             if isinstance(decoded, int) or not decoded:
-                return False
+                return b""
             gtids = decoded
         server.proved(gtids, primary.epoch)
         effects.named(gtids, outcome, state, server, command.rules, now, own)
@@ -175,7 +179,7 @@ class FastAnswers(Taker):
         commits = state.commits
         if commits.sure or state.transaction.may_commit:
             commits.ended(statement, True, stream.unnamed, False)
-        return True
+        return data if primary.view is None else primary.view.seen_of_write(stream)
 
     def declined(self, connection: ServerConnection) -> None:
         """Let the session go on with the command as if it had sent it."""

@@ -17,7 +17,8 @@ from routing.sql.statement import NOT_PLAIN, PLAIN_READ, PLAIN_WRITE
 from tests.routing.transaction.situations import fail, open_read_only, open_transaction
 
 REPLICA: Final = Server("r1", Role.REPLICA)
-OTHER_LEVELS: Final = [level for level in Level if level is not Level.READ_OWN_WRITES]
+ASKING_LEVELS: Final = [Level.READ_ALL_WRITES, Level.STRONG]
+OTHER_LEVELS: Final = [level for level in Level if level not in ASKING_LEVELS]
 
 
 def rules(
@@ -73,7 +74,7 @@ def attribute(name: str, value: object) -> Callable[[Session], None]:
 
 
 CHANGES: Final = [
-    *(lambda session, level=level: session.adjust(rules(level)) for level in OTHER_LEVELS),
+    *(lambda session, level=level: session.adjust(rules(level)) for level in ASKING_LEVELS),
     lambda session: session.adjust(rules(scope=Scope.APPLICATION)),
     *(open_transaction, open_read_only, fail, pinged_after_an_error),
     *(switch_autocommit_off, begin_without_autocommit),
@@ -94,9 +95,21 @@ def test_a_session_is_plain_no_more(change: Callable[[Session], None]) -> None:
     assert not is_plain(session)
 
 
+@pytest.mark.parametrize("level", OTHER_LEVELS)
 @pytest.mark.parametrize("scope", list(Scope))
-def test_whose_writes_count_is_all_the_same(scope: Scope) -> None:
-    assert is_plain(Session(rules(scope=scope, application="shop"), 0))
+def test_whose_writes_count_is_all_the_same(scope: Scope, level: Level) -> None:
+    assert is_plain(Session(rules(level, scope, application="shop"), 0))
+    session = Session(rules(scope=scope, application="shop"), 0)
+    session.adjust(rules(level, scope, application="shop"))
+    assert is_plain(session)
+
+
+@pytest.mark.parametrize("level", OTHER_LEVELS)
+@pytest.mark.parametrize("tracked", ["OFF", "OWN_GTID", "ALL_GTIDS"])
+def test_a_client_that_tracks_something_else(level: Level, tracked: str) -> None:
+    session = Session(rules(level), 0)
+    session.trackers.set("session_track_gtids", f"'{tracked}'")
+    assert is_plain(session) == (tracked in ("OFF", rules(level).tracking))
 
 
 def test_what_a_session_wrote_and_saw_leaves_it_plain() -> None:
