@@ -11,14 +11,16 @@ from mysql_mocker.error import MySQLError
 from mysql_mocker.state.faults import Fault
 from protocol.command import ComStmtExecute, com_query
 from protocol.constants import Capability, Command
+from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
 from protocol.response import OkPacket
-from protocol.response_stream import SIMPLE
+from protocol.response_stream import RESULTS, SIMPLE
+from protocol.session_track import gtids_entry
 from proxy.monitor.primary_election import promote
-from routing.consistency.decision import Scope
+from routing.consistency.decision import Level, Scope
 from tests.faults.client import BASE, MODERN, attributed, query
-from tests.faults.lanes import READ, WRITE, Lane, both
+from tests.faults.lanes import READ, WRITE, Lane, Scenario, both
 from tests.faults.peers import err, rows
 from tests.faults.stage import asked, eventually
 from tests.faults.table import CLIENTS
@@ -71,30 +73,56 @@ RESET: Final = (bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
 @pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
 @pytest.mark.parametrize("seed", range(8))
 async def test_any_statements(seed: int, capabilities: Capability) -> None:
+    assert (await both(any_statements(seed, capabilities))).went_fast > 0
+
+
+LEVELS: Final = (Level.MONOTONIC_READS, Level.BOUNDED_STALENESS, Level.BEST_EFFORT)
+"""Others than READ_OWN_WRITES whose plain reads need no question."""
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=["modern", "old"])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("seed", range(2))
+async def test_any_statements_at_other_levels(
+    seed: int, level: Level, capabilities: Capability
+) -> None:
+    scenario = any_statements(seed, capabilities, in_turns=True)
+    played = await both(scenario, consistency=level, staleness=3600.0, replicas=1)
+    assert played.went_fast > 0
+
+
+def any_statements(seed: int, capabilities: Capability, *, in_turns: bool = False) -> Scenario:
+    """Statements of all kinds; `in_turns`: each when the replicas have what the last one wrote."""
+
     async def scenario(lane: Lane) -> None:
         chance = random.Random(seed)
         client = await lane.client(capabilities)
         direct = await lane.proxy.direct()
 
+        async def does(sql: str | bytes, shape: int = RESULTS) -> None:
+            await lane.does(client, sql, shape)
+            if in_turns:
+                await lane.proxy.caught_up()
+
         async def plain(most: int) -> None:
             for _ in range(chance.randint(0, most)):
-                await lane.does(client, chance.choice(PLAIN))
+                await does(chance.choice(PLAIN))
 
         for _ in range(10):
             await plain(5)
             for _ in range(chance.randint(1, 2)):
                 if chance.random() < 0.9:
-                    await lane.does(client, chance.choice(OTHER))
+                    await does(chance.choice(OTHER))
                 else:
-                    await lane.does(client, *chance.choice(PACKETS))
+                    await does(*chance.choice(PACKETS))
                 await plain(3)
             if chance.random() < 0.3:
                 assert (await direct.query("REPLACE INTO t (id, n) VALUES (1000, 1)")).ok
                 await lane.proxy.caught_up()
             if chance.random() < 0.7:
-                await lane.does(client, *RESET)
+                await does(*RESET)
 
-    assert (await both(scenario)).went_fast > 0
+    return scenario
 
 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER, Scope.PROXY])
@@ -106,6 +134,21 @@ async def test_sessions_beside_each_other(scope: Scope) -> None:
             await lane.does(chance.choice(clients), chance.choice(PLAIN))
 
     assert (await both(scenario, scope=scope)).went_fast > 20
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+@pytest.mark.parametrize("level", LEVELS)
+async def test_sessions_at_other_levels_beside_each_other(level: Level, scope: Scope) -> None:
+    async def scenario(lane: Lane) -> None:
+        chance = random.Random(f"{level} {scope}")
+        clients = [await lane.client(), await lane.client(BASE)]
+        for _ in range(60):
+            sql = chance.choice(PLAIN[:6] * 3 + PLAIN)  # mostly a read
+            await lane.does(chance.choice(clients), sql)
+            await lane.proxy.caught_up()
+
+    played = await both(scenario, consistency=level, scope=scope, staleness=3600.0)
+    assert played.went_fast > 20
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -140,6 +183,18 @@ PREPARED_READS: Final = (
 @pytest.mark.parametrize("capabilities", [MODERN, MODERN | Capability.CLIENT_QUERY_ATTRIBUTES])
 @pytest.mark.parametrize("seed", range(4))
 async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
+    assert (await both(prepared_reads(seed, capabilities))).went_fast > 10
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_prepared_reads_at_other_levels(level: Level) -> None:
+    scenario = prepared_reads(7, MODERN, in_turns=True)
+    assert (await both(scenario, consistency=level, staleness=3600.0)).went_fast > 10
+
+
+def prepared_reads(seed: int, capabilities: Capability, *, in_turns: bool = False) -> Scenario:
+    """Executions by two clients; `in_turns` as for `any_statements`."""
+
     async def scenario(lane: Lane) -> None:
         chance = random.Random(seed)
         client, other = await lane.client(capabilities), await lane.client(capabilities)
@@ -164,8 +219,10 @@ async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
                 await lane.does(who, execution.serialise(attributes))
             if chance.random() < 0.2:
                 await lane.does(who, chance.choice(PLAIN))
+            if in_turns:
+                await lane.proxy.caught_up()
 
-    assert (await both(scenario)).went_fast > 10
+    return scenario
 
 
 def reset_statement(statement: int) -> tuple[bytes, int]:
@@ -212,6 +269,48 @@ ANSWERS: Final = {
     "another schema": frame(b"\0\0\0\2\x40\0\0\0\x09\1\7\6second", 1),
     "another tracker": frame(b"\0\1\0\2\x40\0\0\0\3\2\1\x31", 1),
 }
+
+
+def telling(block: bytes) -> bytes:
+    """Rows behind which a server's trackers tell this."""
+    ok = OkPacket(status=2, session_state=block, header=0xFE)
+    return rows([b"1"])[:-11] + frame(ok.serialise(MODERN), 4)
+
+
+SETS: Final = {
+    "a set": telling(gtids_entry(GtidSet.parse("11111111-1111-1111-1111-111111111111:1-5"))),
+    "an empty set": telling(gtids_entry(GtidSet())),
+    "a set that is none": telling(b"\3\x0c\0\x0anot a name"),
+    "another encoding": telling(b"\3\2\7\7"),
+    "nothing": telling(b""),
+    "two sets": telling(gtids_entry(GtidSet()) * 2),
+    "another tracker": telling(b"\2\1\x31"),
+    "no tracker": rows([b"1"]),
+    "many sets": telling(
+        gtids_entry(
+            GtidSet.parse(
+                ",".join(f"11111111-1111-1111-1111-1111111111{n}:1" for n in range(10, 20))
+            )
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("answer", SETS)
+async def test_whatever_a_replica_says_that_it_has(answer: str) -> None:
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
+        for sql in (READ, WRITE, READ, READ):
+            await lane.does(client, sql)
+        lane.proxy.cluster.replicas[0].faults.raw_reply(SETS[answer], matching=b" t ")
+        try:
+            for sql in (READ, READ, READ, "SHOW TIDEGATE SESSION", WRITE, READ, READ):
+                await lane.does(client, sql)
+                await lane.proxy.caught_up()
+        except (ConnectionError, EOFError):
+            lane.seen.append("the end")
+
+    assert (await both(scenario, consistency=Level.MONOTONIC_READS)).went_fast > 0
 
 
 CUT_OFF: Final = (0, 3, 4, 5, 20)
@@ -417,7 +516,8 @@ async def test_a_failover_between_two_statements() -> None:
 @pytest.mark.parametrize(
     "change", ["epoch", "term", "strayed", "down", "gtids", "doubt", "refused"]
 )
-async def test_servers_that_change_between_two_statements(change: str) -> None:
+@pytest.mark.parametrize("level", [Level.READ_OWN_WRITES, Level.MONOTONIC_READS])
+async def test_servers_that_change_between_two_statements(change: str, level: Level) -> None:
     async def scenario(lane: Lane) -> None:
         topology = lane.proxy.shared.topology
         primary, replica = topology.primary, topology.replicas[0]
@@ -442,7 +542,7 @@ async def test_servers_that_change_between_two_statements(change: str) -> None:
         for sql in (READ, WRITE, READ, READ):
             await lane.does(client, sql)
 
-    assert (await both(scenario)).went_fast > 0
+    assert (await both(scenario, consistency=level)).went_fast > 0
 
 
 @pytest.mark.parametrize("sql", [READ, WRITE])
