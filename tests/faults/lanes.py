@@ -91,7 +91,6 @@ class Lane:
         if state.plain:
             assert is_plain(state)
             assert not settings.undone
-            assert not settings.untracked
 
     def plain(self, data: bytes) -> bytes:
         """Without what differs from cluster to cluster."""

@@ -136,6 +136,21 @@ async def test_sessions_beside_each_other(scope: Scope) -> None:
     assert (await both(scenario, scope=scope)).went_fast > 20
 
 
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_session_that_has_chosen_its_level(level: Level) -> None:
+    """Its primary connection tracks other GTIDs from the next command there on."""
+    bound = "(3600s)" if level is Level.BOUNDED_STALENESS else ""
+
+    async def scenario(lane: Lane) -> None:
+        client = await lane.client()
+        await lane.does(client, f"SET tidegate_consistency = '{level}{bound}'")
+        for sql in (READ, READ, READ, READ, READ, WRITE, READ, READ, WRITE, READ, READ):
+            await lane.does(client, sql)
+            await lane.proxy.caught_up()
+
+    assert (await both(scenario)).went_fast >= 5
+
+
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
 @pytest.mark.parametrize("level", LEVELS)
 async def test_sessions_at_other_levels_beside_each_other(level: Level, scope: Scope) -> None:

@@ -18,6 +18,7 @@ from tests.real_mysql.raw_client import NOTHING, RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.waiting import eventually
 
 CLIENTS = {
     "both": Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK,
@@ -65,14 +66,15 @@ def serving(running: RunningProxy, cluster: Cluster, reads: int) -> tuple[RealSe
     return here, other
 
 
-def of_reads(running: RunningProxy, at_least: int) -> list[dict[str, object]]:
-    while True:
-        records = running.records(at_least)
-        found = [record for record in records if record["class"] == "read"]
-        found = [record for record in found if record["command"] != "COM_STMT_PREPARE"]
-        if len(found) >= at_least:
-            return found
-        at_least += 1
+def of_reads(running: RunningProxy, count: int) -> list[dict[str, object]]:
+    """The records of all reads so far, which are so many, without those of COM_STMT_PREPARE."""
+
+    def found() -> list[dict[str, object]]:
+        reads = [record for record in running.records() if record["class"] == "read"]
+        return [record for record in reads if record["command"] != "COM_STMT_PREPARE"]
+
+    eventually(lambda: len(found()) >= count)
+    return found()
 
 
 @pytest.mark.parametrize("way", [by_text, prepared])

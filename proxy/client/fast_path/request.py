@@ -123,15 +123,14 @@ class FastRequests(FastPath):
         """See whether the session is plain; it stays so while plain statements come."""
         state, settings, lease = self._state, self._settings, self._lease
         state.plain = (
-            is_plain(state)
-            and not (settings.undone or settings.untracked)
-            and (lease is None or not lease.asking)
+            is_plain(state) and not settings.undone and (lease is None or not lease.asking)
         )
         if state.plain:
             self._replica = None
             self._account = self._views.present()
-            # Else the tracker of a write tells nothing, or more than its own GTID.
-            self._names_writes = state.trackers.gtids == "OWN_GTID"
+            # Else the tracker of a write tells nothing, or more than its own GTID, or it is not
+            # known which. It is the primary's: reads on replicas do not depend on it.
+            self._names_writes = state.trackers.gtids == "OWN_GTID" and not settings.untracked
             self._missing_trackers.pinged = False
             self._current.answer = Answer()
         return state.plain
