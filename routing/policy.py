@@ -198,11 +198,13 @@ def by_level(
         requirement = Requirement(rules, scope, gtids, probed)
     if scope.unlogged:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    if requirement.gtids is None or not _goes_on(
-        session, topology, requirement.seen_on, scope, now
+    # The usual level remembers nothing that was seen.
+    seen_on = None if rules.level is _OWN_WRITES else requirement.seen_on
+    if requirement.gtids is None or (
+        seen_on is not None and not _goes_on(session, topology, seen_on, scope, now)
     ):
         return _probe(session, rules, topology, scope, now)
-    return _among_replicas(session, topology, now, requirement, crowded)
+    return _among_replicas(session, topology, now, requirement, crowded, seen_on)
 
 
 def _in_snapshot(session: Session, rules: Rules, topology: Topology) -> Decision | None:
@@ -274,7 +276,8 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
     topology: Topology,
     now: float,
     requirement: Requirement,
-    crowded: bool = False,
+    crowded: bool,
+    seen_on: Server | None,
 ) -> Decision:
     """Decide about a read that a replica may answer, and about which it is known what it must see.
 
@@ -284,12 +287,11 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
         now: monotonic time, seconds.
         requirement: what it must see.
         crowded: as in `choose`.
+        seen_on: the only one that may answer; None if any may.
     """
     rules, required = requirement.rules, requirement.gtids
     if required is None:
         raise AssertionError("only the primary can tell what must be seen")
-    # The usual level remembers nothing that was seen.
-    seen_on = None if rules.level is _OWN_WRITES else requirement.seen_on
     replicas = topology.replicas
     count = len(replicas)
     index = session.preferred
@@ -341,14 +343,12 @@ def _without_replica(session: Session, topology: Topology) -> Decision:
 
 
 def _goes_on(
-    session: Session, topology: Topology, seen_on: Server | None, scope: ScopeState, now: float
+    session: Session, topology: Topology, seen_on: Server, scope: ScopeState, now: float
 ) -> bool:
     """Whether a read may go where the scope has read before, whose later states are no older.
 
     From any other server it needs a bound of what was seen, which only the primary knows.
     """
-    if seen_on is None:
-        return True
     usable = now >= seen_on.down_until and not session.avoids(seen_on, now)
     return usable and seen_on.epoch == scope.seen_epoch and seen_on is not topology.primary
 

@@ -16,7 +16,7 @@ from typing import Final
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
 from routing.consistency.requirement import Requirement
-from routing.consistency.rules import REMEMBERING
+from routing.consistency.rules import Rules
 from routing.consistency.scope import ScopeState
 from routing.policy import by_level, required_by
 from routing.request import wait_results
@@ -29,6 +29,8 @@ from routing.session.session import Session
 _BEST_EFFORT: Final = Level.BEST_EFFORT
 _BOUNDED: Final = Level.BOUNDED_STALENESS
 _OWN_WRITES: Final = Level.READ_OWN_WRITES
+_MONOTONIC: Final = Level.MONOTONIC_READS
+_CACHED: Final = (_OWN_WRITES, _MONOTONIC)
 _CONNECTION: Final = Scope.CONNECTION
 _KNOWN: Final = Proof.KNOWN
 _WAITED: Final = Proof.WAITED
@@ -42,6 +44,7 @@ class CachedDecision:
     Attributes:
         scope: the one that the last plain read was decided about in; None at BEST_EFFORT.
         required: what it must see.
+        relies: that is something.
         requirement: that of the last plain read for which no decision stood.
     """
 
@@ -52,33 +55,38 @@ class CachedDecision:
         self._waits = waits
         self.scope: ScopeState | None = session.own_scope
         self.required: GtidSet = EMPTY
+        self.relies = False
         self.requirement: Final = Requirement(session.rules)
         # The decision that stands, and what it was made for.
         self._decision: Decision | None = None
-        self._required: GtidSet | None = EMPTY
         self._level = _OWN_WRITES
-        self._follows = False  # only its server may be asked, which has shown what was seen
+        self._required: GtidSet = EMPTY
+        self._own: GtidSet = EMPTY
+        self._observed: GtidSet | None = None  # if what was seen counts
         self._relies = False
+        self._expires = False  # its proof has to be confirmed some time
         self._epoch = 0
         self._term = 0
 
     def decided(self, decision: Decision, requirement: Requirement) -> None:
         """The policy has decided about a read that must see this."""
-        if decision.confirm:
+        scope, required, level = requirement.scope, requirement.gtids, requirement.rules.level
+        if decision.proof is not _KNOWN or decision.confirm or level not in _CACHED:
             return
-        level = requirement.rules.level
-        if decision.proof is not _KNOWN and level is not _BEST_EFFORT:
+        if scope is None or required is None or requirement.probed is not None:
             return
         session, topology = self._session, self._topology
         server, replicas = decision.server, topology.replicas
+        follows = level is _MONOTONIC
         first = session.preferred if session.preferred < len(replicas) else 0
-        follows = level in REMEMBERING
-        if server is (requirement.seen_on if follows else replicas[first]):
+        if server is (scope.seen_on if follows else replicas[first]):
             self._decision = decision
-            self._required = requirement.gtids
             self._level = level
-            self._follows = follows
-            self._relies = requirement.relies
+            self._required = required
+            self._own = scope.own
+            self._observed = scope.observed if follows else None
+            self._relies = bool(required)
+            self._expires = requirement.relies
             self._epoch = server.epoch
             self._term = topology.term
 
@@ -103,10 +111,14 @@ class CachedDecision:
             waited: how long it took, s.
             now: monotonic, s.
         """
-        if wait_results.waited(decision, result, requirement, epoch, sent_at, waited, now):
-            gtids = decision.proof_set
-            if gtids is requirement.gtids:
-                self.decided(Decision(decision.server, _READ, _KNOWN, gtids), requirement)
+        scope, gtids = requirement.scope, decision.proof_set
+        if (
+            wait_results.waited(decision, result, requirement, epoch, sent_at, waited, now)
+            and scope is not None
+            and gtids is scope.required(requirement.rules.level)
+        ):
+            known = Decision(decision.server, _READ, _KNOWN, gtids)
+            self.decided(known, requirement)
 
     def of(self, now: float) -> Decision | None:
         """The decision about a plain read of a plain session, on a replica that can be sent it.
@@ -120,61 +132,71 @@ class CachedDecision:
         session, topology = self._session, self._topology
         rules = session.rules
         level = rules.level
-        scope: ScopeState | None = None
-        required = EMPTY
-        if level is not _BEST_EFFORT:
-            scope = session.own_scope
-            if rules.scope is not _CONNECTION:
-                scope = session.reading(rules, topology.term, now)
-            if scope.unlogged or scope.lost_untold:
-                return None
-            known = required_by(scope, rules, topology, now, None)
-            if known is None or (level is _BOUNDED and not self._is_logged(known, now)):
-                return None
-            required = known
-        self.scope = scope
-        self.required = required
+        if level is _BEST_EFFORT:
+            return self._anew(None, rules, now)
+        scope = session.own_scope
+        if rules.scope is not _CONNECTION:
+            scope = session.reading(rules, topology.term, now)
+        if scope.unlogged or scope.lost_untold:
+            return None
         decision = self._decision
         if (
             decision is not None
-            and required is self._required
             and level is self._level
-            and (not self._follows or self._goes_on(scope, decision))
-            and topology.stands(decision.server, self._epoch, self._term, now, self._relies)
+            and scope.own is self._own
+            and not scope.unknown
+            and scope.term == self._term
+            and (self._observed is None or self._goes_on(scope, decision))
+            and topology.stands(decision.server, self._epoch, self._term, now, self._expires)
         ):
+            self.scope = scope
+            self.required = self._required
+            self.relies = self._relies
             return decision
-        return self._anew(scope, required, now)
+        return self._anew(scope, rules, now)
 
-    def _is_logged(self, required: GtidSet, now: float) -> bool:
-        """Whether the log has the observation that a read at BOUNDED_STALENESS relies on."""
-        since = now - self._session.rules.staleness
-        return self._topology.observations.is_logged(since, required)
-
-    def _goes_on(self, scope: ScopeState | None, decision: Decision) -> bool:
-        """Whether the decision's server is the one that has shown what was seen."""
+    def _goes_on(self, scope: ScopeState, decision: Decision) -> bool:
+        """Whether no more was seen than what the decision's server has shown, and was told of."""
         return (
-            scope is not None
+            scope.observed is self._observed
+            and not scope.unseen
             and scope.seen_on is decision.server
             and scope.seen_epoch == self._epoch
         )
 
-    def _anew(self, scope: ScopeState | None, required: GtidSet, now: float) -> Decision | None:
+    def _anew(self, scope: ScopeState | None, rules: Rules, now: float) -> Decision | None:
         """What the policy decides: of all that it looks at, the level and replicas are left."""
         session, topology = self._session, self._topology
         if topology.refusals.until:
             return None
+        required: GtidSet | None = EMPTY
+        if scope is not None:
+            required = required_by(scope, rules, topology, now, None)
+        if required is None:
+            return None
         requirement = self.requirement
-        requirement.rules = session.rules
+        requirement.rules = rules
         requirement.scope = scope
         requirement.gtids = required
         decision = by_level(session, topology, now, requirement)
         if decision.confirm:
             return None
         proof = decision.proof
-        if proof is _KNOWN or proof is _NONE:
+        if proof is _WAITED:
+            if self._waits.find(decision.server, required, now) is not None:
+                return None
+        elif proof is _KNOWN:
             self.decided(decision, requirement)
-            return decision
-        if proof is not _WAITED:
+        elif proof is not _NONE:
             return None
-        joins = self._waits.find(decision.server, required, now) is not None
-        return None if joins else decision
+        if rules.level is _BOUNDED and not self._is_logged(required, now):
+            return None
+        self.scope = scope
+        self.required = required
+        self.relies = bool(required)
+        return decision
+
+    def _is_logged(self, required: GtidSet, now: float) -> bool:
+        """Whether the log has the observation that a read at BOUNDED_STALENESS relies on."""
+        since = now - self._session.rules.staleness
+        return self._topology.observations.is_logged(since, required)

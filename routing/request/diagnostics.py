@@ -56,19 +56,20 @@ def ended(
 ) -> None:
     """A command of the client's has ended on a server."""
     code = command.code
-    left = _leaves(command)
-    if outcome.error:
-        if code in KEEPING_CONDITIONS or _is_about_nothing(command):
-            diagnostics.refused(area, told=code not in _OF_PREPARED)
-            return
-        several = command.statement is None or command.statement.multi
-        found = bool(left & MAY_FIND_ROWS or (left & FOUND_ROWS and several))
-        diagnostics.failed(area, 0, _repeatable(command), found=found and outcome.rows > 0)
-    elif command.shape == RESULTS:
-        prepared = command.prepared
+    if command.shape == RESULTS and not outcome.error:
+        statement, prepared = command.statement, command.prepared
+        left = UNKNOWN if statement is None else statement.leaves
         if prepared is not None and prepared.asks_cursor:
             left &= ~FOUND_AS_SHOWN  # rows are still to be fetched
         diagnostics.ran(area, left, outcome.rows, outcome.warnings, _repeatable(command))
+    elif outcome.error:
+        if code in KEEPING_CONDITIONS or _is_about_nothing(command):
+            diagnostics.refused(area, told=code not in _OF_PREPARED)
+            return
+        left = _leaves(command)
+        several = command.statement is None or command.statement.multi
+        found = bool(left & MAY_FIND_ROWS or (left & FOUND_ROWS and several))
+        diagnostics.failed(area, 0, _repeatable(command), found=found and outcome.rows > 0)
     elif code is Code.COM_STMT_PREPARE:
         diagnostics.prepared(area, outcome.warnings, _repeatable(command))
     elif code in KEEPING_CONDITIONS:

@@ -184,7 +184,11 @@ def shown(
     """
     shows = command.shape in SHOWING and (outcome.rows > 0 or not only_writes(command))
     if shows:
-        state.showed(server, epoch, command.rules)
+        # That it did is news only once: while a session reads, nobody is asked what it has seen.
+        scope = state.own_scope
+        known = scope.seen_on is server and scope.seen_epoch == epoch
+        if not (known or scope.unseen) or state.scopes.in_use:
+            state.showed(server, epoch, command.rules)
     if outcome.may_write and state.trackers.gtids == "OFF":
         state.may_have_written(command.rules)
     return shows

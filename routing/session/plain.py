@@ -1,12 +1,14 @@
-"""Whether a session is plain: nothing but its own writes bears on where its next read may go.
+"""Whether a session is plain: only what it must see bears on where its next read may go.
 
-A plain session reads at READ_OWN_WRITES, and has no transaction, open or about to be; nothing pins
-it to the primary; no replica is left out for its sake; all that changed its session on the primary
-is known. Then a plain read (`Statement.plain`) goes where the last one went as long as that server
-has what must be seen, and otherwise where the policy finds a replica
-(`routing.request.cached_decision`). A plain write goes to the primary. Neither server needs to be
-told anything first. Only the session's own state is looked at here. What other sessions or the
-servers change is checked anew with each statement.
+A plain session reads at a level at which nobody is asked, as a rule, before a read:
+READ_OWN_WRITES, MONOTONIC_READS, BOUNDED_STALENESS or BEST_EFFORT. It has no transaction, open or
+about to be; nothing pins it to the primary; no replica is left out for its sake; all that changed
+its session on the primary is known. Then a plain read (`Statement.plain`) goes where the last one
+went as long as that server has what must be seen, and otherwise where the policy finds a replica
+(`routing.request.cached_decision`). A plain write goes to the primary; in one step only where the
+primary names its own GTID and nothing else, as at READ_OWN_WRITES. Neither server needs to be told
+anything first. Only the session's own state is looked at here. What other sessions or the servers
+change is checked anew with each statement.
 
 Three things can change any of this, and each sets `Session.plain` to False, so that it is
 determined anew when the next statement comes: a command that is not a plain statement

@@ -104,9 +104,6 @@ class FastAnswers(Taker):
         if not shown:
             return False
         outcome.received = len(data)
-        outcome.rows = stream.rows
-        outcome.warnings = stream.warnings
-        effects.answered(command, outcome, self._state, connection.area, connection.epoch)
         current.on_ended()
         servers.deactivate()
         lease = self._lease
@@ -126,19 +123,29 @@ class FastAnswers(Taker):
         Returns:
             What the client gets; nothing, and nothing was taken over, if it is not as usual.
         """
-        blocks = replica.stream.session_states
-        if not blocks or not replica.mirror.tracks_all:
-            return data
+        stream = replica.stream
+        tracked = bool(stream.session_states) and replica.mirror.tracks_all
+        if tracked and not self._observed(replica, command, outcome):
+            return b""
+        outcome.rows = stream.rows
+        outcome.warnings = stream.warnings
+        effects.answered(command, outcome, self._state, replica.area, replica.epoch)
+        return replica.view.seen_of_rows(stream) if tracked and replica.view is not None else data
+
+    def _observed(
+        self, replica: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> bool:
+        """Take over what a replica told with rows that it has; False, if that cannot be read."""
         server = replica.server
         try:
-            gtids = decode_gtids(blocks[0][_ENTITY:], server.applied)
+            gtids = decode_gtids(replica.stream.session_states[0][_ENTITY:], server.applied)
         except ProtocolError:
-            return b""  # the owner will say so
+            return False  # the owner will say so
         if isinstance(gtids, int):
-            return b""
+            return False
         server.proved(gtids, replica.epoch, outcome.sent_at)
         effects.observed(gtids, outcome, self._state, server, command.rules, self._now())
-        return data if replica.view is None else replica.view.seen_of_rows(replica.stream)
+        return True
 
     def _wrote(
         self, primary: ServerConnection, data: bytes, command: Command, outcome: CommandOutcome
@@ -179,6 +186,9 @@ class FastAnswers(Taker):
         commits = state.commits
         if commits.sure or state.transaction.may_commit:
             commits.ended(statement, True, stream.unnamed, False)
+        outcome.rows = stream.rows
+        outcome.warnings = stream.warnings
+        state.diagnostics.ran(primary.area, statement.leaves, stream.rows, stream.warnings)
         return data if primary.view is None else primary.view.seen_of_write(stream)
 
     def declined(self, connection: ServerConnection) -> None:

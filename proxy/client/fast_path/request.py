@@ -162,7 +162,7 @@ class FastRequests(FastPath):
             if handle is None:
                 return False
         required = self._cached_decision.required
-        if self._audits.on and required and self._is_audited():
+        if self._audits.on and self._is_audited():
             return False
         waits = decision.proof is _WAITED
         outcome = self._begin(packet, statement, decision, arrived_us, prepared)
@@ -183,7 +183,9 @@ class FastRequests(FastPath):
         return True
 
     def _is_audited(self) -> bool:
-        """Whether it is the turn of a read that must see something: it is asked of its replica."""
+        """Whether it is a read's turn to be audited, which takes a question of its own."""
+        if not self._cached_decision.relies:
+            return False
         credit = self._audits.credit + self._audits.share
         if credit >= 1:
             return True
