@@ -654,11 +654,24 @@ def forget_with_a_restart_who_has_diverged(patch: pytest.MonkeyPatch) -> None:
 @_mutant(levels=(Level.READ_OWN_WRITES, Level.STRONG), clients=3)
 def think_a_session_plain_that_was_changed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProxySession, "changed", lambda self: None)
+    _let_a_decision_stand_at_any_level(patch)
 
 
 @_mutant(levels=(Level.READ_OWN_WRITES, Level.STRONG), clients=3)
 def think_any_session_plain(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(session, "is_plain", lambda state: True)
+    _let_a_decision_stand_at_any_level(patch)
+
+
+def _let_a_decision_stand_at_any_level(patch: pytest.MonkeyPatch) -> None:
+    """Otherwise the policy would say that the primary is to be asked."""
+    of = CachedDecision.of
+
+    def at_any_level(self: CachedDecision, now: float) -> Decision | None:
+        self._level = self._session.rules.level
+        return of(self, now)
+
+    patch.setattr(CachedDecision, "of", at_any_level)
 
 
 @_mutant(clients=2)
@@ -666,7 +679,7 @@ def let_a_decision_stand_whatever_was_written(patch: pytest.MonkeyPatch) -> None
     of = CachedDecision.of
 
     def forgetful(self: CachedDecision, now: float) -> Decision | None:
-        self._required = self._session.own_scope.own
+        self._own = self._session.own_scope.own
         return of(self, now)
 
     patch.setattr(CachedDecision, "of", forgetful)
@@ -710,6 +723,11 @@ def let_a_decision_stand_in_the_scope_of_the_connection(patch: pytest.MonkeyPatc
             return of(self, now)
 
     patch.setattr(CachedDecision, "of", alone)
+
+
+@_mutant(levels=(Level.MONOTONIC_READS,), scopes=(Scope.USER, Scope.PROXY), clients=4)
+def let_a_decision_stand_whatever_was_seen_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CachedDecision, "_goes_on", lambda self, scope, decision: True)
 
 
 @_mutant(clients=2)

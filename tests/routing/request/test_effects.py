@@ -21,6 +21,7 @@ from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
 from routing.request.trackers import TRACKS_ALL, TrackerReader
 from routing.servers.topology import Role, Server
+from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
 from routing.session.variables import FLAGS
 from routing.sql.classifier import Classifier
@@ -444,6 +445,32 @@ def test_what_a_client_was_shown_and_where(on: On) -> None:
     effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
     assert not scope.is_known(Level.MONOTONIC_READS)
     assert scope.is_known(Level.READ_OWN_WRITES)
+
+
+def test_an_answer_counts_where_it_came_from(on: On) -> None:
+    scope, area = on.state.own_scope, ConnectionArea(on.server)
+    on.begin("SELECT 1")
+    on.outcome.rows = 2
+    assert effects.answered(on.command, on.outcome, on.state, area, on.epoch)
+    assert (scope.seen_on, scope.seen_epoch) == (on.server, on.epoch)
+    assert (on.state.diagnostics.found_rows, on.state.diagnostics.found_at) == (2, area)
+    doubts = scope.doubts
+    assert effects.answered(on.command, on.outcome, on.state, area, on.epoch)
+    assert scope.doubts == doubts  # that is no news
+    shared = on.state.scopes.get(Scope.USER, on.state.user, scope.term, 0.0)
+    doubts = shared.doubts
+    assert effects.answered(on.command, on.outcome, on.state, area, on.epoch)
+    assert shared.doubts > doubts  # the primary may have been asked for another session meanwhile
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1", "UPDATE t SET a = 1"])
+def test_a_whole_set_is_observed_and_is_a_writers_own(on: On, sql: str) -> None:
+    on.begin(sql)
+    told = gtids(f"{U}:1-9")
+    effects.observed(told, on.outcome, on.state, on.server, on.command.rules, 3.0)
+    assert (on.outcome.observed, on.outcome.own) == (told, EMPTY)
+    assert on.state.own_scope.observed == told
+    assert on.state.required == (told if on.outcome.may_write else EMPTY)
 
 
 @pytest.mark.parametrize(
