@@ -148,7 +148,8 @@ def changed(draw: st.DrawFn) -> bytes:
 def compare(capabilities: Capability, data: bytes, position: int = 0, keep_row: bool = True) -> int:
     """Take a response, and see that it is what the stream walks, or that nothing has changed."""
     parser = stream(capabilities)
-    parser.status = TRACKED  # mostly, a chunk that does not end as one without trackers is not walked
+    # Mostly, a chunk that does not end as one without trackers is not walked.
+    parser.status = TRACKED
     found = told(parser)
     end = take(parser, data, position, keep_row)
     if end == 0:
