@@ -121,7 +121,7 @@ class ResultColumns:
     """Finds names and types for what a SELECT returns, before it runs."""
 
     def __init__(self, session: Session, statement: Statement) -> None:
-        tree = statement.parse()
+        tree = statement.tree
         select = _first_select(tree)
         items = [] if select is None else list(select.expressions)
         texts = written(statement) if select is not None else []

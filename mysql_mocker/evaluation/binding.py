@@ -70,8 +70,8 @@ async def bind(session: Session, statement: Statement, tree: exp.Expr) -> Bound:
     _bind_values(statement, root, bound)
     _bind_user_variables(session, root)
     await _bind_functions(session, root)
-    for limit in root.find_all(exp.Limit, exp.Offset):
-        if isinstance(limit.expression, exp.Null):
+    for limit in translation.nodes(root):
+        if isinstance(limit, exp.Limit | exp.Offset) and isinstance(limit.expression, exp.Null):
             limit.set("expression", exp.Literal.number(0))
     found = root.this
     translation.qualify(
@@ -115,8 +115,8 @@ def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> No
 
 
 def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:
-    for node in list(root.find_all(exp.Literal)):
-        if not node.is_string:
+    for node in translation.nodes(root):
+        if not isinstance(node, exp.Literal) or not node.is_string:
             continue
         value = statement.values.get(node.name, node.name)
         if value == node.name and value.isascii() and "\0" not in value:
@@ -130,8 +130,11 @@ def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:
 
 
 def _bind_user_variables(session: Session, root: exp.Expr) -> None:
-    assignments = list(root.find_all(exp.PropertyEQ))
-    for user in list(root.find_all(exp.Parameter)):
+    every = translation.nodes(root)
+    assignments = [node for node in every if isinstance(node, exp.PropertyEQ)]
+    for user in every:
+        if not isinstance(user, exp.Parameter):
+            continue
         name = user.name.lower()
         assigned = isinstance(user.parent, exp.PropertyEQ) and user.arg_key == "this"
         if assigned:

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import maxsize
 from typing import SupportsIndex, TypeVar, overload
@@ -21,6 +21,8 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 _T = TypeVar("_T")
 _LONG_LITERAL = 512
 _LONG_TEXT = 2048
+_KEPT_TEXT = 8192
+"""Longer texts are not kept."""
 _QUOTED = re.compile(
     r"""'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+'|"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+"|`[^`]*+`"""
     r"""|/\*.*?\*/|(?:\#|--\s)[^\n]*""",
@@ -117,11 +119,14 @@ class Statement:
     values: dict[str, Value] = field(default_factory=dict)
     dialect: type[MySQL] = Plain
     _parsed: exp.Expr | None = None
+    _words: Items[str] | None = None
 
     @property
     def words(self) -> Items[str]:
         """The tokens' texts in upper case: enough to tell administrative statements apart."""
-        return Items(token.text.upper() for token in self.tokens)
+        if self._words is None:
+            self._words = Items(token.text.upper() for token in self.tokens)
+        return self._words
 
     def __post_init__(self) -> None:
         self.tokens = Items(self.tokens)
@@ -169,11 +174,11 @@ class Statement:
         first = self.tokens[0]
         kind = TokenType.INSERT if word == "INSERT" else first.token_type
         token = Token(kind, word, start=first.start, end=first.end)
-        return replace(self, tokens=[token, *self.tokens[1:]], _parsed=None)
+        return Statement(self.text, [token, *self.tokens[1:]], self.values, self.dialect)
 
     def part(self, first: int, last: int | None = None) -> "Statement":
         """Tokens `first` up to, not including, `last` as a statement of its own."""
-        return replace(self, tokens=self.tokens[first:last], _parsed=None)
+        return Statement(self.text, self.tokens[first:last], self.values, self.dialect)
 
     def parse(self) -> exp.Expr:
         """A new copy of the syntax tree.
@@ -181,9 +186,18 @@ class Statement:
         Raises:
             MySQLError: 1064, or 1235 for what sqlglot cannot read.
         """
+        return self.tree.copy()
+
+    @property
+    def tree(self) -> exp.Expr:
+        """The syntax tree, which is read only.
+
+        Raises:
+            MySQLError: as `parse`.
+        """
         if self._parsed is None:
             self._parsed = _parse(self)
-        return self._parsed.copy()
+        return self._parsed
 
 
 def _parse(statement: Statement) -> exp.Expr:
@@ -250,8 +264,8 @@ def _cut(tokens: Sequence[Token]) -> list[list[Token]]:
     return statements
 
 
-@lru_cache(maxsize=512)
-def _split_short(text: str, dialect: type[MySQL]) -> tuple[Statement, ...]:
+@lru_cache(maxsize=128)
+def _split_kept(text: str, dialect: type[MySQL]) -> tuple[Statement, ...]:
     return _split(text, dialect)
 
 
@@ -297,7 +311,7 @@ def split(text: str, sql_mode: str = "") -> tuple[Statement, ...]:
         dialect = AnsiQuotes
     elif "NO_BACKSLASH_ESCAPES" in sql_mode:
         dialect = NoBackslashEscapes
-    return _split_short(text, dialect) if len(text) <= _LONG_TEXT else _split(text, dialect)
+    return _split_kept(text, dialect) if len(text) <= _KEPT_TEXT else _split(text, dialect)
 
 
 def text_literal(text: str) -> exp.Expr:

@@ -34,16 +34,27 @@ def sqlite_sql(tree: exp.Expr) -> str:
     return generator.generate(tree, copy=False)
 
 
-def _common_table_names(tree: exp.Expr) -> set[str]:
-    return {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+def nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """A tree's nodes, breadth first: as `walk` gives them, but several times as fast."""
+    found = [tree]
+    for node in found:  # which grows meanwhile
+        for part in node.args.values():
+            if isinstance(part, exp.Expr):
+                found.append(part)
+            elif isinstance(part, list):
+                found += [each for each in part if isinstance(each, exp.Expr)]
+    return found
 
 
 def tables(tree: exp.Expr) -> Iterator[exp.Table]:
     """The stored or virtual tables that a statement names (no CTE, no DUAL)."""
-    common = _common_table_names(tree)
-    for table in list(tree.find_all(exp.Table)):
-        if isinstance(table.this, exp.Identifier) and (
-            table.db or table.name.lower() not in common
+    every = nodes(tree)
+    common = {node.alias_or_name.lower() for node in every if isinstance(node, exp.CTE)}
+    for table in every:
+        if (
+            isinstance(table, exp.Table)
+            and isinstance(table.this, exp.Identifier)
+            and (table.db or table.name.lower() not in common)
         ):
             yield table
 
@@ -74,8 +85,9 @@ def qualify(tree: exp.Expr, schema: str | None, virtual: VirtualTable) -> exp.Ex
             table.parent, exp.From | exp.Join | exp.Update | exp.Delete
         ):
             table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
-    for column in tree.find_all(exp.Column):
-        column.set("db", None)
+    for column in nodes(tree):
+        if isinstance(column, exp.Column):
+            column.set("db", None)
     return tree
 
 
@@ -168,10 +180,14 @@ def function(node: exp.Expr) -> exp.Expr:  # noqa: C901 one case per function
 
 def functions(tree: exp.Expr) -> exp.Expr:
     """The whole statement with its functions translated and its locks and hints dropped."""
-    for select in tree.find_all(exp.Select):
-        select.set("locks", None)
-        select.set("hint", None)
-    for union in list(tree.find_all(exp.SetOperation)):
+    every = nodes(tree)
+    for select in every:
+        if isinstance(select, exp.Select):
+            select.set("locks", None)
+            select.set("hint", None)
+    for union in every:
+        if not isinstance(union, exp.SetOperation):
+            continue
         for side in (union.this, union.expression):
             if isinstance(side, exp.Subquery):
                 # SQLite allows no parentheses around the sides of a UNION.
