@@ -35,8 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("deep" if config.getoption("--deep") else "usual")
-    if config.getoption("--fast"):
+    if config.getoption("--fast") or config.getoption("--plain"):
         settings.load_profile("fast")
+    if config.getoption("--fast"):
         hide()
 
 

@@ -38,6 +38,7 @@ SERVER_OPTIONS = [
     "--replica-preserve-commit-order=ON",
     "--replica-net-timeout=10",
     # What a crash of the process alone cannot lose need not wait for the disk.
+    "--innodb-flush-method=nosync",
     "--innodb-flush-log-at-trx-commit=2",
     "--sync-binlog=0",
     # Memory: many servers run beside each other.

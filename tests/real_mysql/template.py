@@ -1,5 +1,6 @@
 """Where mysqld is, and a data directory with the tests' accounts that every test server copies."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -69,6 +70,14 @@ def data_template(mysqld: Path) -> Path:
     if finished.exists():
         return finished
     CACHE.mkdir(exist_ok=True)
+    with (CACHE / "making-data.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not finished.exists():  # as it does if another test run made it meanwhile
+            _make_template(mysqld, finished)
+    return finished
+
+
+def _make_template(mysqld: Path, finished: Path) -> None:
     for outdated in CACHE.glob("mysql-data-*"):
         shutil.rmtree(outdated, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="making-data-", dir=CACHE) as folder:
@@ -84,12 +93,7 @@ def data_template(mysqld: Path) -> Path:
             )
         (data / "auto.cnf").unlink()
         write_certificates(data)
-        try:
-            data.rename(finished)
-        except OSError:  # another test run was faster
-            if not finished.exists():
-                raise
-    return finished
+        data.rename(finished)
 
 
 def statements(script: str) -> list[str]:

@@ -14,7 +14,7 @@ from tests.real_mysql.template import data_template
 from tests.support.background_cluster import BackgroundCluster
 from tests.support.services import needs
 
-_FORGETFUL = ("--innodb-flush-method=nosync", "--innodb-doublewrite=OFF")
+_FORGETFUL = "--innodb-doublewrite=OFF"
 """Definitions are made anew for many sessions, and none has to outlive the machine."""
 
 
@@ -26,7 +26,7 @@ def real() -> Iterator[RealServer]:
     if mysqld is None:
         pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
     with ScratchFolder() as scratch:
-        server = RealServer("alone", mysqld, scratch, *_FORGETFUL)
+        server = RealServer("alone", mysqld, scratch, _FORGETFUL)
         server.create(data_template(mysqld))
         server.launch()
         server.wait_ready()
