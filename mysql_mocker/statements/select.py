@@ -9,6 +9,7 @@ from mysql_mocker.columns import value_type
 from mysql_mocker.columns.result_columns import ResultColumns, integer
 from mysql_mocker.error import unsupported
 from mysql_mocker.evaluation.binding import Bound, FunctionError, bind, open_tables
+from mysql_mocker.sql import translation
 from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row, Value
@@ -31,10 +32,6 @@ _CALCULATING_DEPRECATED: Final = (
 _DEFINITIONS: Final = "FROM information_schema.VIEW_TABLE_USAGE"
 
 
-def _locks(tree: exp.Expr) -> list[exp.Lock]:
-    return [lock for select in tree.find_all(exp.Select) for lock in select.args.get("locks") or []]
-
-
 async def select(session: Session, statement: Statement) -> Rows:
     """SELECT, WITH, VALUES, TABLE.
 
@@ -46,13 +43,15 @@ async def select(session: Session, statement: Statement) -> Rows:
         # The number of views, their definitions and their tables: as if there were no view.
         return Rows([integer(name) for name in ("n", "v", "u")], [(0, None, None)])
     tree = statement.parse()
-    if not isinstance(tree, exp.Query) or tree.find(exp.Into):
+    nodes = translation.nodes(tree)
+    if not isinstance(tree, exp.Query) or any(isinstance(node, exp.Into) for node in nodes):
         raise unsupported(statement.text)
     calculating = "SQL_CALC_FOUND_ROWS" in statement.text.upper()
     if calculating:
         session.warn("Warning", 1287, _CALCULATING_DEPRECATED)
     columns = ResultColumns(session, statement)
-    locks = _locks(tree)
+    selects = [node for node in nodes if isinstance(node, exp.Select)]
+    locks = [lock for node in selects for lock in node.args.get("locks") or []]
     locking = bool(locks)
     if locking:
         gtid_executed.warn_of_lock(session, tree)

@@ -58,6 +58,8 @@ def _cycles() -> list[object]:
     gc.set_debug(0)
     garbage = {id(value): value for value in gc.garbage}
     gc.garbage.clear()
+    if not any(_name(value).startswith(_PROXYS) for value in garbage.values()):
+        return []
     others = [value for value in garbage.values() if _name(value).startswith(_OTHERS)]
     while others:
         value = others.pop()
