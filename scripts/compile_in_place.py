@@ -1,7 +1,7 @@
 """Keep the compiled modules beside their sources fresh: compiled if wanted, never outdated.
 
-    python scripts/compile_in_place.py                compiles if a source has changed since
-    python scripts/compile_in_place.py --is-compiled  status 0 if there are fresh compiled modules
+    python scripts/compile_in_place.py              compiles if a source has changed since
+    python scripts/compile_in_place.py --is-wanted  status 0 if there are, or will be, such modules
 
 A compiled module shadows its source, so a stale one would silently run old code. What was compiled
 is remembered as a hash of the sources and of everything they import from the project (mypyc folds
@@ -113,6 +113,9 @@ def compile_in_place() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--is-compiled"]:
-        sys.exit(not (fresh() and binaries()))
+    if sys.argv[1:] == ["--is-wanted"]:
+        sys.path.insert(0, str(ROOT))
+        import setup
+
+        sys.exit(not setup.compiles())
     compile_in_place()

@@ -154,7 +154,7 @@ def test_types_of_the_audit_are_checked_where_pyspark_is(tree: Tree) -> None:
     assert "--exclude" in called[-1]
     (tree.folder / ".venv" / "requirements-audit.lock").touch()
     assert tree.dev("check") == (0, "")
-    assert tree.called()[-1].strip() == "mypy"
+    assert tree.called()[-1].strip() == "mypy --num-workers 2"
 
 
 def test_the_whole_suite_has_all_that_a_test_needs(tree: Tree) -> None:
@@ -165,11 +165,19 @@ def test_the_whole_suite_has_all_that_a_test_needs(tree: Tree) -> None:
     called = tree.called()
     assert "install-mysql " in called
     assert any(call.startswith("scripts/compile_in_place.py |") for call in called)
-    plain, whole = called[-2:]
+    plain, whole = (call for call in called if call.startswith("-m pytest "))
     assert plain.startswith("-m pytest -q -n 2 --plain ")
     assert plain.endswith("| pure=1")
     assert whole.startswith("-m pytest -n ")
     assert "--fast" not in whole
+    assert called[-1] == whole
+
+
+def test_the_whole_suite_does_not_run_where_the_compilation_failed(tree: Tree) -> None:
+    java = str(tree.folder / ".venv")
+    status, output = tree.dev("test", failing="scripts/compile_in_place.py", JAVA_HOME=java)
+    assert status == 1, output
+    assert not any(call.startswith("-m pytest ") for call in tree.called())
 
 
 def test_the_help_names_every_command(tree: Tree) -> None:
