@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scripts import compile_in_place
-from tests.support import scheduling
+from tests.support import scheduling, shared_tls_context
 from tests.support.services import SERVICES, hide, services
 
 if not compile_in_place.fresh():
@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    shared_tls_context.install()
     settings.load_profile("deep" if config.getoption("--deep") else "usual")
     if config.getoption("--fast") or config.getoption("--plain"):
         settings.load_profile("fast")

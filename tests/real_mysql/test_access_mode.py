@@ -25,6 +25,17 @@ BEGINNINGS = (
 )
 ENDS = ("SET autocommit = 1", "COMMIT", "ROLLBACK", "BEGIN", "SET autocommit = 0")
 BETWEEN = (None, READ, "SELECT 1", "DO 1", "SET @a = 1")
+CLEARING = ["ROLLBACK", "SET autocommit = 1", READ, "DELETE FROM app.mode"]
+
+
+def connected(port: int) -> Connection[Cursor]:
+    return pymysql.connect(
+        host="127.0.0.1",
+        port=port,
+        user=APP_USER,
+        password=APP_PASSWORD,
+        client_flag=CLIENT.MULTI_STATEMENTS,
+    )
 
 
 def answers(session: Connection[Cursor], statements: list[str]) -> list[int]:
@@ -48,19 +59,14 @@ def test_it_lasts_as_long_as_at_a_server(cluster: Cluster, proxy: StartProxy) ->
         cursor.execute("CREATE TABLE app.mode (a INT PRIMARY KEY)")
     running = proxy(wait_budget="10s")
     differ = []
-    for before, beginning, end, between in product(BEFORE, BEGINNINGS, ENDS, BETWEEN):
-        statements = [before, beginning, end, *([between] if between else []), WRITE]
-        both = []
-        for port in (cluster.primary.port, running.port):
-            with pymysql.connect(
-                host="127.0.0.1",
-                port=port,
-                user=APP_USER,
-                password=APP_PASSWORD,
-                client_flag=CLIENT.MULTI_STATEMENTS,
-            ) as session:
-                both.append(answers(session, statements))
-                answers(session, ["ROLLBACK", "SET autocommit = 1", READ, "DELETE FROM app.mode"])
-        if both[0] != both[1]:
-            differ.append((statements, *both))
+    for before, beginning in product(BEFORE, BEGINNINGS):
+        with connected(cluster.primary.port) as straight, connected(running.port) as through:
+            for end, between in product(ENDS, BETWEEN):
+                statements = [before, beginning, end, *([between] if between else []), WRITE]
+                both = []
+                for session in (straight, through):
+                    both.append(answers(session, statements))
+                    answers(session, CLEARING)
+                if both[0] != both[1]:
+                    differ.append((statements, *both))
     assert not differ

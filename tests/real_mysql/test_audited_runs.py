@@ -7,7 +7,9 @@ what was read. Where the proxy does what it should, both find nothing, whatever 
 import contextlib
 import time
 from collections import Counter
-from itertools import count
+from collections.abc import Sequence
+from itertools import count, product
+from typing import Any
 
 import pytest
 
@@ -76,18 +78,25 @@ def run(
     return found
 
 
-@pytest.mark.parametrize("workers", [None, "2"])
-@pytest.mark.parametrize(
-    "disturbance", [ONE_LATE, INTERRUPTED, KILLED], ids=["late", "interrupted", "killed"]
-)
+def runs(*usual: tuple[Disturbance, str | None], deep: Sequence[Disturbance]) -> Any:
+    """Disturbances with one worker and with two: some for every run, all `deep` ones by hand."""
+    every = product(deep, (None, "2"))
+    rest = [pytest.param(*run, marks=pytest.mark.deep) for run in every if run not in usual]
+    return pytest.mark.parametrize(
+        ("disturbance", "workers"),
+        [*usual, *rest],
+        ids=lambda value: value.name.replace(" ", "_") if isinstance(value, Disturbance) else None,
+    )
+
+
+@runs((ONE_LATE, None), (INTERRUPTED, "2"), (KILLED, "2"), deep=[ONE_LATE, INTERRUPTED, KILLED])
 def test_what_clients_find_clean_is_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:
     run(cluster, proxy(workers=workers, wait_budget="250ms"), disturbance)
 
 
-@pytest.mark.parametrize("workers", [None, "2"])
-@pytest.mark.parametrize("disturbance", [ONE_LATE, INTERRUPTED], ids=["late", "interrupted"])
+@runs((ONE_LATE, "2"), (INTERRUPTED, None), deep=[ONE_LATE, INTERRUPTED])
 def test_snapshots_are_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:
@@ -98,7 +107,7 @@ def test_snapshots_are_clean(
     assert all(record["role"] == "replica" for record in inside)
 
 
-@pytest.mark.parametrize("workers", [None, "2"])
+@pytest.mark.parametrize("workers", [pytest.param(None, marks=pytest.mark.deep), "2"])
 def test_a_failover_is_clean(cluster: Cluster, proxy: StartProxy, workers: str | None) -> None:
     watched = {"failover": "read_only", "monitor_interval": "100ms", "workers": workers}
     run(cluster, proxy(**watched), PROMOTED, direct_writers=0)
