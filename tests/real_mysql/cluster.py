@@ -44,10 +44,12 @@ class Cluster:
         primary: the source of both replicas.
         replicas: read_only and super_read_only, with their own binary logs.
         scratch: folder of their data and logs.
+        rsa_key: a file with a private key, for proxies.
     """
 
     def __init__(self, mysqld: Path) -> None:
         self._template = data_template(mysqld)
+        self.rsa_key = self._template / "private_key.pem"
         self.scratch = ScratchFolder()
         self.primary = RealServer("primary", mysqld, self.scratch)
         self.replicas = [

@@ -20,6 +20,7 @@ from pymysql.cursors import Cursor
 from proxy.supervisor import NOT_SERVING
 from scripts.ports import reserve_port
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.fork_server import ForkedProxy
 from tests.real_mysql.template import (
     APP_PASSWORD,
     APP_USER,
@@ -62,6 +63,7 @@ class RunningProxy:
             "metrics": f"127.0.0.1:{self._metrics_port}",
             "routing_log": str(self._log_folder),
             "routing_log_compression": "off",  # its files are read as they come
+            "rsa_key": str(cluster.rsa_key),  # to make one takes longer than all else
             # So long that no slow machine sends a read elsewhere. Where replicas are late for a
             # second, tests give a shorter one.
             "wait_budget": "3s",
@@ -72,12 +74,18 @@ class RunningProxy:
         for option, value in settings.items():
             if value is not None:
                 self.command += [f"--{option.replace('_', '-')}", value]
+        self._process = self._start(copied=module == "proxy.cli" and not options.get("workers"))
+        self._scratch.watch(name, self._process.pid)
+        self._wait_ready()
+
+    def _start(self, *, copied: bool) -> subprocess.Popen[bytes] | ForkedProxy:
+        """As a copy, or by its command: what has several workers starts processes itself."""
         with self._stderr.open("wb") as stderr:
-            self._process = subprocess.Popen(
+            if copied:
+                return ForkedProxy(self.command[3:], self._stderr)
+            return subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
             )
-        self._scratch.watch(name, self._process)
-        self._wait_ready()
 
     @property
     def address(self) -> str:

@@ -24,9 +24,9 @@ class ScratchFolder:
             ["sh", "-c", _GUARD, "guard", self.path], stdin=subprocess.PIPE, start_new_session=True
         )
 
-    def watch(self, name: str, process: subprocess.Popen[bytes]) -> None:
+    def watch(self, name: str, pid: int) -> None:
         """See to it that a process does not outlive the test run."""
-        (self.path / f"{name}.pid").write_text(f"{process.pid}\n")
+        (self.path / f"{name}.pid").write_text(f"{pid}\n")
 
     def unwatch(self, name: str) -> None:
         """Forget a process that has ended, before another gets its id."""

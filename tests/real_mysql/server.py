@@ -114,7 +114,7 @@ class RealServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for the tests
         )
-        self._scratch.watch(self.name, self._process)
+        self._scratch.watch(self.name, self._process.pid)
 
     def wait_ready(self, timeout: float = 60) -> None:
         """Wait until the server answers.

@@ -114,7 +114,7 @@ def site(cluster: Cluster, database_port: int) -> Iterator[Site]:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-    cluster.scratch.watch("php", process)
+    cluster.scratch.watch("php", process.pid)
     try:
         _wait_ready(process, port, output_path)
         yield Site(port, log)
