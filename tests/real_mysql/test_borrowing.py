@@ -133,7 +133,9 @@ QUESTIONS = (
 
 
 @pytest.mark.parametrize(
-    ("running", "capabilities"), [(None, MODERN), ("3", MODERN), (None, OLD)], indirect=["running"]
+    ("running", "capabilities"),
+    [(None, MODERN), (None, OLD), pytest.param("3", MODERN, marks=pytest.mark.deep)],
+    indirect=["running"],
 )
 def test_a_session_goes_on_as_it_was(
     proxy: StartProxy, running: RunningProxy, primary: RealServer, capabilities: Capability

@@ -24,7 +24,8 @@ from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.workload import Seen, Workload
 from tests.support.history_checker import Rule, check
 
-READS = 2_000
+READS = 1_000
+READS_UNTIL_BROKEN = 2_000
 DEEP_READS = 5_000
 SCOPES = list(Scope)
 SESSION_PROMISES = ["READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES"]
@@ -125,7 +126,9 @@ def test_without_tidegate_every_promise_is_broken(cluster: Cluster) -> None:
     workload = Workload(cluster, clients(PROMISES, SCOPES), direct_writers=4)
     with ONE_LATE.before(cluster):
         seen = workload.run(
-            lambda client, name: WithoutTidegate(cluster, client, name), READS, ONE_LATE.during
+            lambda client, name: WithoutTidegate(cluster, client, name),
+            READS_UNTIL_BROKEN,
+            ONE_LATE.during,
         )
     violations = check(seen.history)
     rules = Counter(violation.rule for violation in violations)
