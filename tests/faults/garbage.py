@@ -58,13 +58,12 @@ def _cycles() -> list[object]:
     gc.set_debug(0)
     garbage = {id(value): value for value in gc.garbage}
     gc.garbage.clear()
-    if not any(_name(value).startswith(_PROXYS) for value in garbage.values()):
-        return []
-    others = [value for value in garbage.values() if _name(value).startswith(_OTHERS)]
+    others = {key: value for key, value in garbage.items() if _name(value).startswith(_OTHERS)}
     while others:
-        value = others.pop()
-        if garbage.pop(id(value), None) is not None:
-            others += gc.get_referents(value)
+        for key in others:
+            del garbage[key]
+        behind = gc.get_referents(*others.values())
+        others = {id(value): value for value in behind if id(value) in garbage}
     return [value for value in garbage.values() if _name(value).startswith(_PROXYS)]
 
 
