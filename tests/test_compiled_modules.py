@@ -99,3 +99,20 @@ def test_a_failed_compilation_is_loud_and_leaves_nothing_old(project: Path) -> N
         compile_in_place.compile_in_place()
     assert compile_in_place.binaries() == []
     assert not compile_in_place.fresh()
+
+
+@pytest.mark.parametrize(
+    ("mode", "compiler", "wanted"),
+    [("auto", "true", True), ("auto", "false", False), ("0", "true", False), ("1", "true", True)],
+)
+def test_whether_modules_will_be_compiled_is_known_before(
+    mode: str, compiler: str, wanted: bool
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/compile_in_place.py", "--is-wanted"],
+        cwd=ROOT,
+        env={**os.environ, "TIDEGATE_COMPILED": mode, "CC": compiler},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode == 0) is wanted
