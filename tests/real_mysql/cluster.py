@@ -44,12 +44,10 @@ class Cluster:
         primary: the source of both replicas.
         replicas: read_only and super_read_only, with their own binary logs.
         scratch: folder of their data and logs.
-        rsa_key: a file with a private key, for proxies.
     """
 
     def __init__(self, mysqld: Path) -> None:
         self._template = data_template(mysqld)
-        self.rsa_key = self._template / "private_key.pem"
         self.scratch = ScratchFolder()
         self.primary = RealServer("primary", mysqld, self.scratch)
         self.replicas = [
@@ -61,6 +59,11 @@ class Cluster:
     def servers(self) -> list[RealServer]:
         """All three, the primary first."""
         return [self.primary, *self.replicas]
+
+    @property
+    def rsa_key(self) -> Path:
+        """A file with a private key, for proxies."""
+        return self._template / "private_key.pem"
 
     def create(self) -> None:
         """Make all three servers anew and start them; every GTID set is empty."""
