@@ -76,7 +76,9 @@ def test_promises_of_all_kinds_beside_each_other(
     run(cluster, proxy, disturbance, workload, READS)
 
 
-@pytest.mark.parametrize("disturbance", [ONE_LATE, KILLED], ids=named)
+@pytest.mark.parametrize(
+    "disturbance", [pytest.param(ONE_LATE, marks=pytest.mark.deep), KILLED], ids=named
+)
 def test_promises_hold_across_workers(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance
 ) -> None:
