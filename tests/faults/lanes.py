@@ -2,17 +2,19 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import pytest
 
 from protocol.constants import Capability
 from protocol.response_stream import RESULTS
 from routing.consistency.decision import Proof
 from routing.record import RecordStream
 from routing.session.plain import is_plain
-from tests.faults.client import MODERN, Client
+from tests.faults.client import BASE, MODERN, Client
 from tests.faults.stage import Stage, asked, stage
 
 _VARIABLE: Final = {
@@ -159,6 +161,24 @@ def _without_times(packet: bytes) -> bytes:
     if values[4:5] == [b"wait_ms"]:
         values.pop()  # a column is as wide as its value
     return b"|".join(values)
+
+
+def answers_to_clients(answers: Collection[str | int], of_old: Collection[str | int]) -> Any:
+    """Parameters `answer` and `capabilities`.
+
+    Every answer goes to a client of today; to one that knows neither session trackers nor another
+    end than EOF those in `of_old`, and in the deep run all.
+    """
+    modern = [pytest.param(answer, MODERN, id=f"{answer}-modern") for answer in answers]
+    old = [
+        pytest.param(
+            *(answer, BASE),
+            id=f"{answer}-old",
+            marks=() if answer in of_old else pytest.mark.deep,
+        )
+        for answer in answers
+    ]
+    return pytest.mark.parametrize(("answer", "capabilities"), [*modern, *old])
 
 
 Scenario = Callable[[Lane], Awaitable[None]]

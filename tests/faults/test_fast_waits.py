@@ -11,7 +11,7 @@ from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, ResponseStream
 from routing.consistency.decision import Scope, TimeoutPolicy
 from tests.faults.client import BASE, MODERN, Client, query
-from tests.faults.lanes import READ, WRITE, Lane, both
+from tests.faults.lanes import READ, WRITE, Lane, answers_to_clients, both
 from tests.faults.peers import err, rows
 from tests.faults.stage import asked, eventually
 
@@ -109,8 +109,10 @@ def _answers(*, modern: bool) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
-@pytest.mark.parametrize("answer", [*_answers(modern=True), 0, 3, 4, 5, 20, 60])
+@answers_to_clients(
+    [*_answers(modern=True), 0, 3, 4, 5, 20, 60],
+    of_old=["reached", "out of time", "no row", "two results", "in a transaction", 60],
+)
 async def test_any_answer_to_the_wait(answer: str | int, capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
 
@@ -154,8 +156,10 @@ _READ_ANSWERS: Final = {
 }
 
 
-@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
-@pytest.mark.parametrize("answer", [*_READ_ANSWERS, 0, 3, 4, 5, 20])
+@answers_to_clients(
+    [*_READ_ANSWERS, 0, 3, 4, 5, 20],
+    of_old=["an error behind the definitions", "two results", "no row", "an OK", 20],
+)
 async def test_any_answer_behind_a_wait(answer: str | int, capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
 
