@@ -26,7 +26,7 @@ Where it is not MySQL:
   number of arguments, are syntax errors. A syntax error quotes another text than MySQL's.
 * Unknown to it: MyISAM, events, triggers, parameters of stored routines, multi-table UPDATE and
   DELETE, SELECT INTO, LOAD DATA, cursors (a statement that asks for one gets its rows at once),
-  compression, COM_BINLOG_DUMP, privileges. LOCK TABLES is reported but does not lock.
+  compression, privileges. LOCK TABLES is reported but does not lock.
 * Replicas run the primary's statements again, with its clock and its random numbers; the binary
   log is purged by PURGE BINARY LOGS TO only.
 * A client's statement that changes mysql.gtid_executed is committed at once, even inside a

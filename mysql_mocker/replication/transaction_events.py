@@ -11,7 +11,6 @@ from mysql_mocker.replication.binlog import Transaction, Write
 from mysql_mocker.replication.logged_statement import LoggedStatement
 from mysql_mocker.sql.functions import rand_seeds
 from mysql_mocker.sql.value import Value
-from protocol.binlog.column import BINARY
 from protocol.binlog.event import CHECKSUM_BYTES, HEADER_BYTES, SUPPRESS_USE, EventType
 from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.query_event import QueryEvent, StatusCode
@@ -25,6 +24,7 @@ from protocol.binlog.statement_context import (
 from protocol.gtid import Gtid
 
 _UTF8MB4: Final = 255
+_BINARY: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +135,13 @@ def _user_variable(name: str, value: Value) -> UserVariableEvent:
     if isinstance(value, int):
         unsigned = value >= 2**63
         data = value.to_bytes(8, "little", signed=not unsigned)
-        return UserVariableEvent(name, data, ResultType.INT, BINARY, unsigned)
+        return UserVariableEvent(name, data, ResultType.INT, _BINARY, unsigned)
     if isinstance(value, float):
-        return UserVariableEvent(name, struct.pack("<d", value), ResultType.REAL, BINARY)
+        return UserVariableEvent(name, struct.pack("<d", value), ResultType.REAL, _BINARY)
     if isinstance(value, str):
         text = value.encode("utf-8", "surrogateescape")
         return UserVariableEvent(name, text, ResultType.STRING, _UTF8MB4)
-    return UserVariableEvent(name, value, ResultType.STRING, BINARY)
+    return UserVariableEvent(name, value, ResultType.STRING, _BINARY)
 
 
 def _query(statement: LoggedStatement, write: Write) -> LogEvent:

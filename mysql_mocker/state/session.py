@@ -80,8 +80,6 @@ class Session:
         prepared: statements of the text protocol's PREPARE and their schemas, by name.
     """
 
-    applies = False
-
     inner: Inner
 
     def __init__(self, server: Instance, session_id: int, user: str, host: str) -> None:
@@ -381,8 +379,6 @@ class Session:
         Raises:
             MySQLError: 1290.
         """
-        if self.applies:
-            return
         for option in ("super_read_only", "read_only"):
             if self.server.variable(option):
                 raise read_only_server(option.replace("_", "-"))

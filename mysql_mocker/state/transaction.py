@@ -215,7 +215,7 @@ class Transaction:
         server = session.server
         if not (self._locked and self.writes):
             return
-        if server.read_only and not session.applies:
+        if server.read_only:
             self.rollback()
             session.check_write()
         before = server.semi_sync.point is WaitPoint.AFTER_SYNC

@@ -9,7 +9,6 @@ from protocol.binlog.gtid_event import GtidEvent, parse_gtid_event
 from protocol.binlog.heartbeat import HeartbeatEvent
 from protocol.binlog.query_event import QueryEvent
 from protocol.binlog.rotate import RotateEvent
-from protocol.binlog.rows import RowsEvent
 from protocol.binlog.statement_context import IntvarEvent, RandEvent, UserVariableEvent
 from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import TransactionPayload
@@ -26,12 +25,11 @@ Decoded = (
     | QueryEvent
     | RandEvent
     | RotateEvent
-    | RowsEvent
     | TableMap
     | TransactionPayload
     | UserVariableEvent
     | int  # XID
-    | None  # STOP, and types that are not known
+    | None  # types whose content is not read, and types that are not known
 )
 
 
@@ -53,26 +51,25 @@ _READERS: Final[dict[int, Callable[[bytes], Decoded]]] = {
     EventType.FORMAT_DESCRIPTION: lambda body: FormatDescription.parse(body + bytes(4)),
 }
 _READERS_BY_KIND: Final[dict[int, Callable[[int, bytes], Decoded]]] = {
-    EventType.WRITE_ROWS: RowsEvent.parse,
-    EventType.UPDATE_ROWS: RowsEvent.parse,
-    EventType.DELETE_ROWS: RowsEvent.parse,
     EventType.GTID: parse_gtid_event,
     EventType.ANONYMOUS_GTID: parse_gtid_event,
     EventType.GTID_TAGGED: parse_gtid_event,
     EventType.HEARTBEAT: HeartbeatEvent.parse,
     EventType.HEARTBEAT_V2: HeartbeatEvent.parse,
 }
-_WITHOUT_CONTENT: Final = frozenset({EventType.STOP})
+_UNREAD: Final = frozenset(
+    {EventType.STOP, EventType.WRITE_ROWS, EventType.UPDATE_ROWS, EventType.DELETE_ROWS}
+)
 
 
 def known(event: Event) -> bool:
-    """Whether `decode` reads this type."""
+    """Whether this is a type whose meaning is known, read or not."""
     kind = event.type
-    return kind in _READERS or kind in _READERS_BY_KIND or kind in _WITHOUT_CONTENT
+    return kind in _READERS or kind in _READERS_BY_KIND or kind in _UNREAD
 
 
 def decode(event: Event) -> Decoded:
-    """What an event says; None for a type that is not known.
+    """What an event says; None for rows, STOP, and a type that is not known.
 
     Raises:
         MalformedBinlogError: its body is malformed.

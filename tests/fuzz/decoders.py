@@ -3,14 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from protocol.binlog.column import BINARY, Column, ColumnType
 from protocol.binlog.decode import decode as decode_event
 from protocol.binlog.dump_request import DumpRequest
 from protocol.binlog.event import Event, EventType, Header
-from protocol.binlog.json_value import json_text
 from protocol.binlog.log_reader import LogReader
-from protocol.binlog.rows import RowsEvent
-from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import TransactionPayload
 from protocol.command import ComStmtExecute, query_text_offset
 from protocol.compression import Algorithm, Compression
@@ -54,14 +50,8 @@ def _event(kind: EventType, body: bytes) -> object:
     decoded = decode_event(Event(4, Header(0, kind, 1, 19 + len(body), 0, 0), body))
     if isinstance(decoded, TransactionPayload):
         return decoded.events(4)
-    if isinstance(decoded, RowsEvent) and decoded.width == len(_COLUMNS):
-        return decoded.rows(TableMap(decoded.table_id, "app", "t", _COLUMNS))
     return decoded
 
-
-_COLUMNS = tuple(
-    Column(kind, 4, 2, charset=BINARY) for kind in ColumnType if kind != ColumnType.NULL
-)
 
 DECODERS: dict[str, Decoder] = {
     f"{kind} {capabilities:08x}": _bound(codec.parse, capabilities)
@@ -77,11 +67,7 @@ DECODERS: dict[str, Decoder] = {
     "execution with attributes": lambda payload: _execute(payload, query_attributes=True),
     "text row": lambda payload: parse_text_row(payload, 3),
     "binary log": _log,
-    "JSON of a row": json_text,
     "dump request": DumpRequest.parse,
-    "rows": lambda data: RowsEvent(
-        EventType.UPDATE_ROWS, 1, len(_COLUMNS), 2**40 - 1, 2**40 - 1, data
-    ).rows(TableMap(1, "app", "t", _COLUMNS)),
     "session state": lambda block: [decode(kind, entity) for kind, entity in entries(block)],
 }
 

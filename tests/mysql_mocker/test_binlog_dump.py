@@ -16,9 +16,11 @@ from protocol.gtid import EMPTY, GtidSet
 from protocol.response import ErrPacket
 from tests.mysql_mocker.raw_client import RawClient
 from tests.support.background_cluster import BackgroundCluster
-from tests.support.source_connection import register_replica
 
 Connect = Callable[..., RawClient]
+
+# COM_REGISTER_SLAVE of server 77 at here:3306, without a user and a password.
+REGISTER_REPLICA = b"\x15" + (77).to_bytes(4, "little") + b"\x04here\0\0" + b"\xea\x0c" + bytes(8)
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def test_a_reader_that_says_nothing_of_checksums_is_refused(
 def test_heartbeats_come_where_nothing_is_written_and_then_what_is(
     mocker: BackgroundCluster, primary: Server, client: RawClient, reader: RawClient, flags: int
 ) -> None:
-    reader.command(register_replica(77, "here", 3306))
+    reader.command(REGISTER_REPLICA)
     reader.query("SET @source_heartbeat_period = 20000000")
     had = mocker.call(lambda: primary.gtids.executed)
     reader.send(DumpRequest(77, had, flags).serialise())

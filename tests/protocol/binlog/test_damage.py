@@ -87,13 +87,6 @@ def test_a_body_that_contradicts_itself_is_named() -> None:
         decode(broken)
 
 
-def test_a_table_is_described_once() -> None:
-    event = next(event for event in EVENTS if event.type == EventType.TABLE_MAP)
-    for body in (event.body + b"\x02\x01\x08", event.body + 1000 * b"\x04\x00"):
-        with pytest.raises(MalformedBinlogError):
-            decode(Event(event.position, event.header, body))
-
-
 def test_a_file_in_use_has_a_checksum_of_a_closed_one() -> None:
     at = 4 + 17
     in_use = LOG[:at] + b"\x01" + LOG[at + 1 :]
