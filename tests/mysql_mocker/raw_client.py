@@ -56,12 +56,6 @@ class Reply:
         block = self.end.session_state if isinstance(self.end, OkPacket) else None
         return None if block is None else session_track.gtids(block)
 
-    @property
-    def changes(self) -> list[object]:
-        block = self.end.session_state if isinstance(self.end, OkPacket) else None
-        found = [session_track.decode(*entry) for entry in session_track.entries(block or b"")]
-        return [change for change in found if change is not None]
-
 
 class RawClient(RawConnection):
     """A connection on which commands are sent as bytes, and their answers read as results.

@@ -16,9 +16,8 @@ from protocol.response_stream import FETCHED, PREPARED, SIMPLE, STRING
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import Packet, RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
-
-Rows = list[tuple[object, ...]]
 
 PROGRAMS = [
     "CREATE PROCEDURE app.assigns() BEGIN SET @a = 1; INSERT INTO app.small VALUES (999), (1); END",
@@ -53,15 +52,6 @@ def running(cluster: Cluster) -> Iterator[RunningProxy]:
     finally:
         proxy.stop()
         assert "Traceback" not in proxy.stderr, proxy.stderr
-
-
-def run(session: Connection[Cursor], sql: str) -> Rows:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        rows = list(cursor.fetchall())
-        while cursor.nextset():
-            rows += cursor.fetchall()
-        return rows
 
 
 FIRST = [

@@ -17,6 +17,7 @@ from protocol.response_stream import PREPARED
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 from tests.support.waiting import eventually
 
@@ -65,12 +66,6 @@ def on_replica(running: RunningProxy) -> bool:
     with running.connect() as session:
         run(session, COUNT)
         return last(session)["role"] == "replica"
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def last(session: Connection[Cursor]) -> dict[str, object]:

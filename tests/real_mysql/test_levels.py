@@ -23,6 +23,7 @@ from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER, find_mysqld
 from tests.support.waiting import eventually
 
@@ -58,15 +59,6 @@ def direct(cluster: Cluster, running: RunningProxy) -> Iterator[Connection[Curso
         run(connection, "CREATE TABLE app.levels (a INT AUTO_INCREMENT PRIMARY KEY, b INT)")
         cluster.wait_caught_up()
         yield connection
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        rows = list(cursor.fetchall())
-        while cursor.nextset():
-            rows += cursor.fetchall()
-        return rows
 
 
 def number(session: Connection[Cursor], sql: str = ONE) -> int:

@@ -18,6 +18,7 @@ from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 
 USER, PASSWORD = "holder", "holder-secret"
 READS = ("SELECT a FROM here.t", "SELECT a FROM there.t")
@@ -60,12 +61,6 @@ def rights(cluster: Cluster, running: RunningProxy) -> Iterator[Callable[[str], 
     change(f"GRANT part TO {USER}")
     yield change
     change(f"DROP USER {USER}, part")
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def may(session: Connection[Cursor], sql: str) -> bool:

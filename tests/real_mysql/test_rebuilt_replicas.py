@@ -18,6 +18,7 @@ from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
+from tests.real_mysql.statements import run
 from tests.support.waiting import until
 
 COUNT = "SELECT COUNT(*) FROM app.rebuilt"
@@ -31,12 +32,6 @@ LEVELS = [
 ]
 PATIENT = "SET tidegate_wait_budget = '10s', tidegate_on_timeout = 'error'"
 IMPATIENT = "SET tidegate_wait_budget = '10ms', tidegate_on_timeout = 'primary'"
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def last(session: Connection[Cursor], column: str) -> object:

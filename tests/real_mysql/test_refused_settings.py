@@ -11,6 +11,7 @@ from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 
 READ = "SELECT a FROM app.refused"
 OPENED = "tidegate_server_connections_opened_total"
@@ -49,12 +50,6 @@ def _on_primary_alone(cluster: Cluster, *statements: str) -> None:
         cursor.execute("SET sql_log_bin = 0")
         for sql in statements:
             cursor.execute(sql)
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def answered_by(session: Connection[Cursor]) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 from tests.support.waiting import eventually
 
@@ -75,12 +76,6 @@ def committing(cluster: Cluster, running: RunningProxy) -> Iterator[Callable[[],
     primary.query("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
     for thread in threads:
         thread.join(30)
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def asks(level: str = LEVELS[0], policy: str = "primary", budget: str = "60ms") -> str:

@@ -17,9 +17,9 @@ from protocol.response_stream import SIMPLE
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
-Rows = list[tuple[object, ...]]
 PLAIN = "SELECT a FROM app.state ORDER BY a"
 
 
@@ -48,15 +48,6 @@ def session(running: RunningProxy) -> Iterator[Connection[Cursor]]:
         client_flag=CLIENT.MULTI_STATEMENTS,
     ) as connection:
         yield connection
-
-
-def run(session: Connection[Cursor], sql: str) -> Rows:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        rows = list(cursor.fetchall())
-        while cursor.nextset():
-            rows += cursor.fetchall()
-        return rows
 
 
 def role(session: Connection[Cursor], sql: str = PLAIN) -> str:

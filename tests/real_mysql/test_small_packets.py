@@ -3,17 +3,10 @@
 from __future__ import annotations  # Connection is generic for the type checker only
 
 import pymysql
-from pymysql.connections import Connection
-from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
+from tests.real_mysql.statements import run
 
 
 def test_what_the_proxy_sends_itself_is_short_enough(cluster: Cluster, proxy: StartProxy) -> None:

@@ -7,13 +7,12 @@ from contextlib import closing
 
 import pymysql
 import pytest
-from pymysql.connections import Connection
-from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import MONITOR_USER
 from tests.support.waiting import eventually
 
@@ -24,12 +23,6 @@ OPTIONS: dict[str, str | None] = {
 }
 READ_ONLY = 1290
 WRITABLE = ("--read-only=OFF", "--super-read-only=OFF")
-
-
-def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        return list(cursor.fetchall())
 
 
 def open_for_writes(server: RealServer) -> None:

@@ -16,6 +16,7 @@ from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
 Session: TypeAlias = "Connection[Cursor]"
@@ -54,15 +55,6 @@ WRITES = {
     "several": ["SELECT 1; UPDATE hidden SET n = n + 1; UPDATE hidden SET n = n + 1"],
     "definition": ["ALTER TABLE hidden ADD COLUMN {} INT"],
 }
-
-
-def run(session: Session, sql: str) -> list[tuple[object, ...]]:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        rows = list(cursor.fetchall())
-        while cursor.nextset():
-            rows += cursor.fetchall()
-        return rows
 
 
 def connect(port: int, user: str = APP_USER, flags: int = 0) -> Session:

@@ -21,10 +21,10 @@ from routing.sql.catalogue import DICTIONARY, Definition
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
 Session: TypeAlias = "Connection[Cursor]"
-Rows = list[tuple[object, ...]]
 
 OBJECTS = [
     "CREATE TABLE base (a INT PRIMARY KEY, b VARCHAR(60))",
@@ -57,15 +57,6 @@ OBJECTS = [
     "CREATE VIEW broken AS SELECT a AS c FROM gone",
     "DROP TABLE gone",
 ]
-
-
-def run(session: Session, sql: str) -> Rows:
-    with session.cursor() as cursor:
-        cursor.execute(sql)
-        rows = list(cursor.fetchall())
-        while cursor.nextset():
-            rows += cursor.fetchall()
-        return rows
 
 
 def last(session: Session, name: str = "role") -> str:
