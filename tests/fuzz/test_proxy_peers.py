@@ -33,16 +33,15 @@ from proxy.server.connect import greeting as server_greeting
 from proxy.server.connect.opening import open_connection
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.identity import Identity
 from proxy.server.login import Login
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
 from routing.consistency.decision import Reason
 from routing.request.stage import JOINED
 from routing.servers.topology import Server
-from routing.session.defaults import UNKNOWN
 from routing.session.session import Session
 from tests.faults.peers import GREETING, OK, err, identity, rows
+from tests.support.identity import IDENTITY
 from tests.support.packet_reader import PacketReader
 from tests.support.transports import FakeTransport
 
@@ -314,26 +313,6 @@ class _Loop:
         return False
 
     def call_soon(self, *_: object, **__: object) -> None: ...
-
-
-IDENTITY = Identity(
-    executed=EMPTY,
-    owned=EMPTY,
-    sql_mode="",
-    isolation="REPEATABLE-READ",
-    autocommit=True,
-    character_set="utf8mb4",
-    max_allowed_packet=1 << 26,
-    roles="NONE",
-    read_only=False,
-    counted=0,
-    init_connect="",
-    cascade_triggers=False,
-    defaults=UNKNOWN,
-    asked_us=0,
-    answered_us=0,
-    grew=False,
-)
 
 
 def with_eof() -> bytes:

@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 
 from protocol.constants import Capability
-from protocol.gtid import EMPTY
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
@@ -25,31 +24,12 @@ from proxy.server.connection_stage import (
     next_stage,
 )
 from proxy.server.exchange import SETUP
-from proxy.server.identity import Identity
 from proxy.server.settings import Settings
 from routing.servers.topology import Role, Server
-from routing.session.defaults import UNKNOWN
 from routing.unexpected_event import UnexpectedEventError
+from tests.support.identity import IDENTITY
 from tests.support.transports import FakeTransport
 
-IDENTITY = Identity(
-    executed=EMPTY,
-    owned=EMPTY,
-    sql_mode="",
-    isolation="REPEATABLE-READ",
-    autocommit=True,
-    character_set="utf8mb4",
-    max_allowed_packet=1 << 20,
-    roles="NONE",
-    read_only=False,
-    counted=0,
-    init_connect="",
-    cascade_triggers=False,
-    defaults=UNKNOWN,
-    asked_us=0,
-    answered_us=0,
-    grew=False,
-)
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.gtid import EMPTY
 from proxy.server import attributes
 from proxy.server.account import Requirement
 from proxy.server.identity import Identity
@@ -13,26 +12,8 @@ from proxy.server.login_cache import LoginCache
 from proxy.server.settings import Settings
 from proxy.server.verified_login import VerifiedLogin, preface, verified_login
 from routing.servers.topology import Role
-from routing.session.defaults import UNKNOWN
+from tests.support.identity import IDENTITY
 
-IDENTITY = Identity(
-    executed=EMPTY,
-    owned=EMPTY,
-    sql_mode="",
-    isolation="REPEATABLE-READ",
-    autocommit=True,
-    character_set="utf8mb4",
-    max_allowed_packet=1 << 20,
-    roles="NONE",
-    read_only=False,
-    counted=0,
-    init_connect="",
-    cascade_triggers=False,
-    defaults=UNKNOWN,
-    asked_us=0,
-    answered_us=0,
-    grew=False,
-)
 LOGIN = Login("app", b"secret", database="test", attributes={"a": "1", "_pid": "7"})
 ACCOUNT = b"CREATE USER `app`@`%` REQUIRE NONE PASSWORD EXPIRE DEFAULT"
 

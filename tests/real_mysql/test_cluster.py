@@ -1,58 +1,8 @@
 """The cluster fixture: what a test breaks, the next test does not see."""
 
-import contextlib
-import ssl
-
-import pymysql
 import pytest
 
 from tests.real_mysql.cluster import Cluster
-
-ERROR_READ_ONLY = 1290
-
-
-def test_writes_reach_both_replicas_and_keep_their_gtids(cluster: Cluster) -> None:
-    with contextlib.closing(cluster.primary.connect()) as connection:
-        cursor = connection.cursor()
-        cursor.execute("CREATE TABLE tide (height INT)")
-        cursor.execute("INSERT INTO tide VALUES (7)")
-    cluster.wait_caught_up()
-    for replica in cluster.replicas:
-        assert replica.query("SELECT height FROM app.tide") == [(7,)]
-        assert replica.gtid_executed == cluster.primary.gtid_executed
-    assert len({server.server_uuid for server in cluster.servers}) == 3
-
-
-def test_replicas_refuse_writes(cluster: Cluster) -> None:
-    for replica in cluster.replicas:
-        with pytest.raises(pymysql.err.OperationalError) as error:
-            replica.query("CREATE TABLE app.refused (n INT)")
-        assert error.value.args[0] == ERROR_READ_ONLY
-
-
-def test_stopped_applier_holds_writes_back(cluster: Cluster) -> None:
-    replica = cluster.replicas[0]
-    with replica.applier_stopped():
-        cluster.primary.query("CREATE TABLE app.held_back (n INT)")
-        assert replica.query("SHOW TABLES FROM app LIKE 'held_back'") == []
-        with pytest.raises(TimeoutError, match="replica1 is behind"):
-            cluster.wait_caught_up(timeout=0.2)
-    cluster.wait_caught_up()
-    assert replica.query("SHOW TABLES FROM app LIKE 'held_back'") == [("held_back",)]
-
-
-def test_server_certificate_is_good_for_its_address(cluster: Cluster) -> None:
-    context = ssl.create_default_context(cafile=str(cluster.primary.ca_file))
-    connection = pymysql.connect(
-        host="127.0.0.1",
-        port=cluster.primary.port,
-        user="app",
-        password="app-secret",
-        ssl=context,
-    )
-    with contextlib.closing(connection), connection.cursor() as cursor:
-        cursor.execute("SHOW STATUS LIKE 'Ssl_version'")
-        assert cursor.fetchone() == ("Ssl_version", "TLSv1.3")
 
 
 class TestHealing:

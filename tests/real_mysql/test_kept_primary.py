@@ -16,6 +16,7 @@ from proxy.state.state_file import FILE_NAME, PrimaryTerm, StateFile
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.test_split_brain import (
     INSERT,
     OPTIONS,
@@ -25,7 +26,6 @@ from tests.real_mysql.test_split_brain import (
     is_writable,
     open_for_writes,
     rows_on,
-    run,
 )
 
 WORKERS = 3

@@ -12,7 +12,8 @@ import pytest
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
-from tests.real_mysql.test_split_brain import eventually, run
+from tests.real_mysql.statements import run
+from tests.real_mysql.test_split_brain import eventually
 
 INSERT = "INSERT INTO kept VALUES ()"
 COUNT = "SELECT COUNT(*) FROM kept"

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pymysql
 import pytest
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.test_kept_primary import worker_pids
-from tests.real_mysql.test_split_brain import Connection, Cursor, eventually, run
+from tests.real_mysql.test_split_brain import eventually
 
 WORKERS = 3
 INSERT = "INSERT INTO shared VALUES ()"

@@ -7,7 +7,7 @@ import pytest
 from proxy.short_lived import OFTEN
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
-from tests.real_mysql.test_split_brain import run
+from tests.real_mysql.statements import run
 
 FAMILY = "tidegate_reads_behind_another_connection_total"
 
