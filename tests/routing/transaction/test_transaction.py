@@ -1,5 +1,6 @@
 """The course of transactions in many situations, each as a transcript (`transcript`)."""
 
+from collections.abc import Callable
 from random import Random
 from typing import get_args
 
@@ -13,7 +14,7 @@ from routing.transaction.replica_snapshot import ReplicaSnapshot
 from routing.transaction.stage import TABLE, Event, Stage, after
 from routing.unexpected_event import UnexpectedEventError
 from tests.routing.transaction.situations import run, take_snapshot
-from tests.routing.transaction.transcript import World, gtids
+from tests.routing.transaction.transcript import Play, World, gtids
 
 pytestmark = pytest.mark.plain
 
@@ -30,11 +31,9 @@ TRACKED = World(reads=TransactionReads.SNAPSHOT, tracked=True)
 """The client would see where its transactions are open."""
 
 
-# The primary
-
-
-def test_what_commits_by_itself_opens_nothing() -> None:
-    WORLD.play("""
+TRANSCRIPTS = {
+    # The primary
+    "what_commits_by_itself_opens_nothing": WORLD.transcript("""
         >> INSERT INTO t VALUES (1) -> nothing
         << p write | none
         >> SELECT a FROM t -> nothing
@@ -43,11 +42,8 @@ def test_what_commits_by_itself_opens_nothing() -> None:
         << p write | none
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_transaction_runs_on_the_primary() -> None:
-    WORLD.play("""
+    """),
+    "a_transaction_runs_on_the_primary": WORLD.transcript("""
         >> BEGIN -> open
         << p transaction | primary open
         >> SELECT a FROM t -> open
@@ -60,11 +56,8 @@ def test_a_transaction_runs_on_the_primary() -> None:
         << p transaction | none
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_a_ddl_statement_commits() -> None:
-    COMMITTED.play("""
+    """),
+    "a_ddl_statement_commits": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> CREATE TABLE u (a INT) -> nothing
@@ -77,11 +70,8 @@ def test_a_ddl_statement_commits() -> None:
         << p write | none
         >> SELECT a FROM t -> nothing
         << p unknown_required | none
-    """)
-
-
-def test_an_xa_transaction_runs_on_the_primary() -> None:
-    COMMITTED.play("""
+    """),
+    "an_xa_transaction_runs_on_the_primary": COMMITTED.transcript("""
         >> XA START 'x' -> open
         << p transaction | primary open
         >> SELECT a FROM t -> open
@@ -92,11 +82,8 @@ def test_an_xa_transaction_runs_on_the_primary() -> None:
         << p transaction | none
         >> XA COMMIT 'x' -> nothing
         << p transaction | none
-    """)
-
-
-def test_serializable_transactions_read_on_the_primary() -> None:
-    SERIALIZABLE.play("""
+    """),
+    "serializable_transactions_read_on_the_primary": SERIALIZABLE.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only_on_primary open
         >> SELECT a FROM t -> open, read only
@@ -107,11 +94,8 @@ def test_serializable_transactions_read_on_the_primary() -> None:
         << p session | none manual
         >> SELECT a FROM t -> open, manual
         << p transaction | primary open manual
-    """)
-
-
-def test_rules_keep_all_reads_of_transactions_that_write() -> None:
-    PRIMARY_ONLY.play("""
+    """),
+    "rules_keep_all_reads_of_transactions_that_write": PRIMARY_ONLY.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
@@ -122,14 +106,9 @@ def test_rules_keep_all_reads_of_transactions_that_write() -> None:
         << p session | none manual
         >> SELECT a FROM t -> open, manual
         << p transaction | per_statement open manual
-    """)
-
-
-# Errors, which have no status flags
-
-
-def test_an_error_has_no_status_flags() -> None:
-    WORLD.play("""
+    """),
+    # Errors, which have no status flags
+    "an_error_has_no_status_flags": WORLD.transcript("""
         >> INSERT INTO t VALUES (1) -> error
         << p write | primary open uncertain
         >> SELECT a FROM t -> nothing
@@ -138,11 +117,8 @@ def test_an_error_has_no_status_flags() -> None:
         << p unknown_required | none
         >> SELECT a FROM t -> nothing
         << p unknown_required | none
-    """)
-
-
-def test_a_transaction_may_have_ended_by_an_error() -> None:
-    WORLD.play("""
+    """),
+    "a_transaction_may_have_ended_by_an_error": WORLD.transcript("""
         >> BEGIN -> open
         << p transaction | primary open
         >> UPDATE t SET a = 1 -> error
@@ -151,11 +127,8 @@ def test_a_transaction_may_have_ended_by_an_error() -> None:
         << p unknown_required | none
         >> SELECT a FROM t -> nothing
         << p unknown_required | none
-    """)
-
-
-def test_a_read_only_transaction_after_an_error() -> None:
-    WORLD.play("""
+    """),
+    "a_read_only_transaction_after_an_error": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -172,11 +145,8 @@ def test_a_read_only_transaction_after_an_error() -> None:
         << p session | none; r1 ends
         >> SELECT a FROM t -> nothing
         << p unknown_required | none
-    """)
-
-
-def test_per_statement_reads_after_an_error() -> None:
-    COMMITTED.play("""
+    """),
+    "per_statement_reads_after_an_error": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
@@ -187,22 +157,16 @@ def test_per_statement_reads_after_an_error() -> None:
         << p unknown_required | per_statement_moved open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_read_that_fails_on_a_replica_changes_nothing() -> None:
-    COMMITTED.play("""
+    """),
+    "a_read_that_fails_on_a_replica_changes_nothing": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> error
         << r1 read | per_statement open; r1 begins
         >> SELECT a FROM t -> open
         << r1 read | per_statement open
-    """)
-
-
-def test_without_autocommit_any_error_may_have_opened_one() -> None:
-    WORLD.play("""
+    """),
+    "without_autocommit_any_error_may_have_opened_one": WORLD.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SHOW TABLES -> error
@@ -211,11 +175,8 @@ def test_without_autocommit_any_error_may_have_opened_one() -> None:
         << p transaction | primary open manual
         >> COMMIT -> manual
         << p transaction | none manual
-    """)
-
-
-def test_the_proxys_settings_tell_what_an_error_did_not() -> None:
-    WORLD.play("""
+    """),
+    "the_proxys_settings_tell_what_an_error_did_not": WORLD.transcript("""
         >> BEGIN -> open
         << p transaction | primary open
         >> UPDATE t SET a = 1 -> error
@@ -232,11 +193,8 @@ def test_the_proxys_settings_tell_what_an_error_did_not() -> None:
         << primary open
         >> SELECT a FROM t -> open
         << p unknown_required | primary open
-    """)
-
-
-def test_the_proxys_settings_tell_that_a_read_only_transaction_has_ended() -> None:
-    WORLD.play("""
+    """),
+    "the_proxys_settings_tell_that_a_read_only_transaction_has_ended": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -249,12 +207,9 @@ def test_the_proxys_settings_tell_that_a_read_only_transaction_has_ended() -> No
         << r1 transaction | read_only_on_replica
         >> SELECT a FROM t -> nothing
         << r1 transaction | read_only_on_replica
-    """)
-
-
-def test_a_ping_tells_what_an_error_did_not() -> None:
-    """Where results end with an EOF."""
-    COMMITTED.play("""
+    """),
+    # Where results end with an EOF.
+    "a_ping_tells_what_an_error_did_not": COMMITTED.transcript("""
         >> CALL p() -> error
         << p write | primary open uncertain
         -- pinged nothing
@@ -277,11 +232,8 @@ def test_a_ping_tells_what_an_error_did_not() -> None:
         << per_statement_moved open uncertain
         >> SELECT a FROM t -> open
         << p unknown_required | per_statement_moved open
-    """)
-
-
-def test_what_failed_told_nothing_of_a_transaction_that_reads_per_statement() -> None:
-    COMMITTED.play("""
+    """),
+    "what_failed_told_nothing_of_a_transaction_that_reads_per_statement": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> CALL p() -> error
@@ -294,14 +246,9 @@ def test_what_failed_told_nothing_of_a_transaction_that_reads_per_statement() ->
         << p unknown_required | none
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-# READ ONLY
-
-
-def test_a_read_only_transaction_reads_one_replicas_snapshot() -> None:
-    WORLD.play("""
+    """),
+    # READ ONLY
+    "a_read_only_transaction_reads_one_replicas_snapshot": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT 1 -> open, read only
@@ -316,12 +263,9 @@ def test_a_read_only_transaction_reads_one_replicas_snapshot() -> None:
         << p transaction | none; r1 ends
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_its_first_read_takes_the_snapshot() -> None:
-    """On the primary, too."""
-    WORLD.play("""
+    """),
+    # On the primary, too.
+    "its_first_read_takes_the_snapshot": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT @a := a FROM t -> open, read only
@@ -330,23 +274,17 @@ def test_its_first_read_takes_the_snapshot() -> None:
         << p transaction | read_only_on_primary open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_consistent_snapshot_is_the_primarys() -> None:
-    WORLD.play("""
+    """),
+    "a_consistent_snapshot_is_the_primarys": WORLD.transcript("""
         >> START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY -> open, read only
         << p transaction | read_only_on_primary open
         >> SELECT a FROM t -> open, read only
         << p transaction | read_only_on_primary open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_what_reads_data_on_the_primary_is_counted() -> None:
-    """It shows another snapshot than the replica's."""
-    WORLD.play("""
+    """),
+    # It shows another snapshot than the replica's.
+    "what_reads_data_on_the_primary_is_counted": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -355,12 +293,9 @@ def test_what_reads_data_on_the_primary_is_counted() -> None:
         << p session | read_only_on_replica open; snapshot_split
         >> SELECT a FROM t -> open, read only
         << r1 transaction | read_only_on_replica open
-    """)
-
-
-def test_read_only_transactions_are_chained() -> None:
-    """A chained transaction has the isolation level of the one before."""
-    WORLD.play("""
+    """),
+    # A chained transaction has the isolation level of the one before.
+    "read_only_transactions_are_chained": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -379,11 +314,8 @@ def test_read_only_transactions_are_chained() -> None:
         << p transaction | read_only_on_primary open; r1 ends
         >> SELECT a FROM t -> open, read only
         << p transaction | read_only_on_primary open
-    """)
-
-
-def test_a_savepoint_ends_no_read_only_transaction() -> None:
-    WORLD.play("""
+    """),
+    "a_savepoint_ends_no_read_only_transaction": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -394,11 +326,8 @@ def test_a_savepoint_ends_no_read_only_transaction() -> None:
         << p transaction | read_only_on_replica open
         >> SELECT a FROM t -> open, read only
         << r1 transaction | read_only_on_replica open
-    """)
-
-
-def test_several_statements_may_have_begun_another() -> None:
-    WORLD.play("""
+    """),
+    "several_statements_may_have_begun_another": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -415,11 +344,8 @@ def test_several_statements_may_have_begun_another() -> None:
         << p write | read_only_on_primary open
         >> SELECT a FROM t -> open, read only
         << p transaction | read_only_on_primary open
-    """)
-
-
-def test_set_autocommit_ends_a_read_only_transaction() -> None:
-    WORLD.play("""
+    """),
+    "set_autocommit_ends_a_read_only_transaction": WORLD.transcript("""
         >> SET autocommit = 0 -> manual + autocommit=OFF
         << p session | none manual
         >> START TRANSACTION READ ONLY -> open, read only, manual
@@ -432,11 +358,8 @@ def test_set_autocommit_ends_a_read_only_transaction() -> None:
         << p transaction | none
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_an_isolation_level_of_its_own_keeps_it() -> None:
-    WORLD.play("""
+    """),
+    "an_isolation_level_of_its_own_keeps_it": WORLD.transcript("""
         >> SET TRANSACTION ISOLATION LEVEL READ COMMITTED -> nothing
         << p transaction | none set isolation
         >> START TRANSACTION READ ONLY -> open, read only
@@ -447,11 +370,8 @@ def test_an_isolation_level_of_its_own_keeps_it() -> None:
         << p transaction | none
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_a_read_only_transaction_reads_per_statement() -> None:
-    COMMITTED.play("""
+    """),
+    "a_read_only_transaction_reads_per_statement": COMMITTED.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only_per_statement open
         >> SELECT a FROM t -> open, read only
@@ -466,11 +386,8 @@ def test_a_read_only_transaction_reads_per_statement() -> None:
         << r1 read | read_only_per_statement open; r1 begins
         >> COMMIT -> nothing
         << p transaction | none; r1 ends
-    """)
-
-
-def test_an_isolation_level_that_was_set_later_is_not_its_own() -> None:
-    COMMITTED.play("""
+    """),
+    "an_isolation_level_that_was_set_later_is_not_its_own": COMMITTED.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only_per_statement open
         -- isolation REPEATABLE-READ
@@ -481,11 +398,8 @@ def test_an_isolation_level_that_was_set_later_is_not_its_own() -> None:
         << read_only_per_statement open
         >> SELECT a FROM t -> open, read only
         << r1 read | read_only_per_statement open; r1 begins
-    """)
-
-
-def test_set_transaction_read_only() -> None:
-    WORLD.play("""
+    """),
+    "set_transaction_read_only": WORLD.transcript("""
         >> SET TRANSACTION READ ONLY -> nothing
         << p transaction | none set next read only
         >> SELECT a FROM t -> nothing
@@ -506,11 +420,8 @@ def test_set_transaction_read_only() -> None:
         << p write | none set
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_the_client_tracks_its_transactions() -> None:
-    TRACKED.play("""
+    """),
+    "the_client_tracks_its_transactions": TRACKED.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only_on_primary open
         >> SELECT a FROM t -> open, read only
@@ -527,11 +438,8 @@ def test_the_client_tracks_its_transactions() -> None:
         << p session | none manual
         >> SELECT a FROM t -> open, manual
         << p transaction | primary open manual
-    """)
-
-
-def test_what_prepares_a_statement_runs_nothing() -> None:
-    WORLD.play("""
+    """),
+    "what_prepares_a_statement_runs_nothing": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> COM_STMT_PREPARE COMMIT -> open, read only
@@ -546,14 +454,9 @@ def test_what_prepares_a_statement_runs_nothing() -> None:
         << p write | read_only_on_replica open
         >> COM_STMT_EXECUTE COMMIT -> nothing
         << p transaction | none; r1 ends
-    """)
-
-
-# Per statement
-
-
-def test_reads_go_to_replicas_until_something_is_written() -> None:
-    COMMITTED.play("""
+    """),
+    # Per statement
+    "reads_go_to_replicas_until_something_is_written": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
@@ -572,11 +475,8 @@ def test_reads_go_to_replicas_until_something_is_written() -> None:
         << p transaction | per_statement_moved open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_per_statement_reads_are_chained() -> None:
-    COMMITTED.play("""
+    """),
+    "per_statement_reads_are_chained": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> UPDATE t SET a = 1 -> open
@@ -597,11 +497,8 @@ def test_per_statement_reads_are_chained() -> None:
         << p transaction | per_statement_moved open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_what_may_have_ended_it() -> None:
-    COMMITTED.play("""
+    """),
+    "what_may_have_ended_it": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
@@ -626,11 +523,8 @@ def test_what_may_have_ended_it() -> None:
         << p transaction | primary open; r1 ends
         >> SELECT a FROM t -> open
         << p transaction | primary open
-    """)
-
-
-def test_a_consistent_snapshot_is_not_read_per_statement() -> None:
-    COMMITTED.play("""
+    """),
+    "a_consistent_snapshot_is_not_read_per_statement": COMMITTED.transcript("""
         >> START TRANSACTION WITH CONSISTENT SNAPSHOT -> open
         << p transaction | primary open
         >> SELECT a FROM t -> open
@@ -639,11 +533,8 @@ def test_a_consistent_snapshot_is_not_read_per_statement() -> None:
         << p transaction | primary open
         >> SELECT a FROM t -> open
         << p transaction | primary open
-    """)
-
-
-def test_set_transaction_isolation_level() -> None:
-    COMMITTED.play("""
+    """),
+    "set_transaction_isolation_level": COMMITTED.transcript("""
         >> SET TRANSACTION ISOLATION LEVEL REPEATABLE READ -> nothing
         << p transaction | none set isolation
         >> BEGIN -> open
@@ -656,11 +547,8 @@ def test_set_transaction_isolation_level() -> None:
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
         << r1 read | per_statement open; r1 begins
-    """)
-
-
-def test_a_suspect_session_reads_on_the_primary() -> None:
-    COMMITTED.play("""
+    """),
+    "a_suspect_session_reads_on_the_primary": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         -- suspect
@@ -669,14 +557,9 @@ def test_a_suspect_session_reads_on_the_primary() -> None:
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
         << r1 read | per_statement open; r1 begins
-    """)
-
-
-# Transactions that a read opens
-
-
-def test_without_autocommit_a_read_opens_one() -> None:
-    COMMITTED.play("""
+    """),
+    # Transactions that a read opens
+    "without_autocommit_a_read_opens_one": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT 1 -> manual
@@ -697,11 +580,8 @@ def test_without_autocommit_a_read_opens_one() -> None:
         << p transaction | none manual; p begins; r1 autocommits
         >> SET autocommit = 1 -> nothing
         << p session | none
-    """)
-
-
-def test_what_reads_no_table_opens_none() -> None:
-    COMMITTED.play("""
+    """),
+    "what_reads_no_table_opens_none": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT 1 FROM DUAL -> manual
@@ -712,11 +592,8 @@ def test_what_reads_no_table_opens_none() -> None:
         << r1 diagnostic | none manual to end
         >> INSERT INTO t VALUES (1) -> open, manual
         << p write | primary open manual; r1 autocommits
-    """)
-
-
-def test_a_first_read_that_fails_opens_none() -> None:
-    COMMITTED.play("""
+    """),
+    "a_first_read_that_fails_opens_none": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT a FROM t -> error
@@ -725,11 +602,8 @@ def test_a_first_read_that_fails_opens_none() -> None:
         << r1 read | per_statement open implied manual; r1 autocommits; r1 manual
         >> ROLLBACK -> manual
         << p transaction | none manual; p begins; r1 autocommits
-    """)
-
-
-def test_a_read_opens_a_read_only_one() -> None:
-    WORLD.play("""
+    """),
+    "a_read_opens_a_read_only_one": WORLD.transcript("""
         >> SET SESSION TRANSACTION READ ONLY -> nothing + transaction_read_only=ON
         << p transaction | none next read only
         >> SET autocommit = 0 -> manual + autocommit=OFF
@@ -750,11 +624,8 @@ def test_a_read_opens_a_read_only_one() -> None:
         << p transaction | none manual; r1 autocommits
         >> SELECT a FROM t -> open, manual
         << p transaction | primary open manual
-    """)
-
-
-def test_a_read_opens_what_set_transaction_said() -> None:
-    WORLD.play("""
+    """),
+    "a_read_opens_what_set_transaction_said": WORLD.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SET TRANSACTION READ ONLY -> manual
@@ -767,12 +638,9 @@ def test_a_read_opens_what_set_transaction_said() -> None:
         << p transaction | none manual; p begins; r1 autocommits
         >> SELECT a FROM t -> open, manual
         << p transaction | primary open manual
-    """)
-
-
-def test_a_savepoint_without_a_transaction() -> None:
-    """No status flag tells of it: with autocommit off it is set before anything opens one."""
-    COMMITTED.play("""
+    """),
+    # No status flag tells of it: with autocommit off it is set before anything opens one.
+    "a_savepoint_without_a_transaction": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SAVEPOINT s -> manual
@@ -789,11 +657,8 @@ def test_a_savepoint_without_a_transaction() -> None:
         << p transaction | none manual
         >> SELECT a FROM t -> open, read only, manual
         << r1 read | per_statement open implied manual; r1 manual
-    """)
-
-
-def test_what_fails_may_have_set_a_savepoint() -> None:
-    COMMITTED.play("""
+    """),
+    "what_fails_may_have_set_a_savepoint": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> CALL p() -> error
@@ -802,12 +667,11 @@ def test_what_fails_may_have_set_a_savepoint() -> None:
         << p unknown_required | none manual savepoint
         >> SELECT a FROM t -> open, manual
         << p unknown_required | primary open manual
-    """)
-
-
-def test_a_server_that_begins_sessions_without_autocommit() -> None:
-    """Its flag says on until the client sets the variable."""
-    World(isolation="READ-COMMITTED", autocommit=False).play("""
+    """),
+    # Its flag says on until the client sets the variable.
+    "a_server_that_begins_sessions_without_autocommit": World(
+        isolation="READ-COMMITTED", autocommit=False
+    ).transcript("""
         >> SELECT a FROM t -> open
         << p transaction | primary open manual untold
         >> COMMIT -> nothing
@@ -828,11 +692,8 @@ def test_a_server_that_begins_sessions_without_autocommit() -> None:
         << none manual untold
         >> SELECT a FROM t -> open
         << p transaction | primary open manual untold
-    """)
-
-
-def test_a_read_is_left_that_was_to_open_one() -> None:
-    COMMITTED.play("""
+    """),
+    "a_read_is_left_that_was_to_open_one": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT a FROM t
@@ -849,12 +710,9 @@ def test_a_read_is_left_that_was_to_open_one() -> None:
         << per_statement open implied manual; r1 autocommits
         >> SELECT a FROM t -> open, read only, manual
         << r1 read | per_statement open implied manual; r1 manual
-    """)
-
-
-def test_a_read_is_left_that_was_to_take_the_snapshot() -> None:
-    """A later read of a snapshot is not what takes it."""
-    WORLD.play("""
+    """),
+    # A later read of a snapshot is not what takes it.
+    "a_read_is_left_that_was_to_take_the_snapshot": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t
@@ -877,14 +735,9 @@ def test_a_read_is_left_that_was_to_take_the_snapshot() -> None:
         << r1 read | read_only_on_replica implied manual set next read only; r1 manual
         -- leaves r1
         << none manual set next read only; r1 autocommits
-    """)
-
-
-# A replica's snapshot
-
-
-def test_a_replicas_snapshot_is_read_until_the_transaction_moves() -> None:
-    SNAPSHOT.play("""
+    """),
+    # A replica's snapshot
+    "a_replicas_snapshot_is_read_until_the_transaction_moves": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT 1 -> open
@@ -899,11 +752,8 @@ def test_a_replicas_snapshot_is_read_until_the_transaction_moves() -> None:
         << p transaction | snapshot_moved open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_what_reads_data_on_the_primary_needs_the_same_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "what_reads_data_on_the_primary_needs_the_same_snapshot": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -918,12 +768,9 @@ def test_what_reads_data_on_the_primary_needs_the_same_snapshot() -> None:
         << r1 read | snapshot_on_replica open; r1 takes a snapshot
         >> COMMIT -> nothing
         << p transaction | none; r1 ends
-    """)
-
-
-def test_different_snapshots_are_a_conflict() -> None:
-    """The transaction is rolled back, and the next one is the primary's."""
-    DIFFERENT.play("""
+    """),
+    # The transaction is rolled back, and the next one is the primary's.
+    "different_snapshots_are_a_conflict": DIFFERENT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -946,11 +793,10 @@ def test_different_snapshots_are_a_conflict() -> None:
         << r1 read | snapshot_on_replica open; r1 takes a snapshot
         >> COMMIT -> nothing
         << p transaction | none; r1 ends
-    """)
-
-
-def test_a_conflict_is_answered_openly() -> None:
-    World(reads=TransactionReads.SNAPSHOT, same=False, conflict=ConflictPolicy.ALLOW).play("""
+    """),
+    "a_conflict_is_answered_openly": World(
+        reads=TransactionReads.SNAPSHOT, same=False, conflict=ConflictPolicy.ALLOW
+    ).transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -961,11 +807,10 @@ def test_a_conflict_is_answered_openly() -> None:
         << p transaction | primary open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_snapshot_that_is_not_known_is_not_the_same() -> None:
-    World(reads=TransactionReads.SNAPSHOT, exact=False).play("""
+    """),
+    "a_snapshot_that_is_not_known_is_not_the_same": World(
+        reads=TransactionReads.SNAPSHOT, exact=False
+    ).transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -974,11 +819,8 @@ def test_a_snapshot_that_is_not_known_is_not_the_same() -> None:
         << p write | snapshot_moved open; p takes a snapshot; r1 ends
         >> SELECT a FROM t
         << p conflict | none retry; p rolls back; split_conflict
-    """)
-
-
-def test_a_snapshot_that_the_primary_takes_first() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_snapshot_that_the_primary_takes_first": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> INSERT INTO t VALUES (1) -> open
@@ -991,11 +833,8 @@ def test_a_snapshot_that_the_primary_takes_first() -> None:
         << p unknown_required | primary open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_write_that_fails_ends_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_write_that_fails_ends_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1014,11 +853,8 @@ def test_a_write_that_fails_ends_a_replicas_snapshot() -> None:
         << p unknown_required | primary open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_ddl_statement_ends_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_ddl_statement_ends_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1027,11 +863,8 @@ def test_a_ddl_statement_ends_a_replicas_snapshot() -> None:
         << p write | none; p takes a snapshot; r1 ends
         >> SELECT a FROM t -> nothing
         << p unknown_required | none
-    """)
-
-
-def test_a_savepoint_moves_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_savepoint_moves_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1044,11 +877,8 @@ def test_a_savepoint_moves_a_replicas_snapshot() -> None:
         << p transaction | snapshot_moved open
         >> ROLLBACK -> nothing
         << p transaction | none
-    """)
-
-
-def test_a_read_opens_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_read_opens_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT 1 -> manual
@@ -1063,11 +893,8 @@ def test_a_read_opens_a_replicas_snapshot() -> None:
         << r1 read | snapshot_on_replica open implied manual; r1 manual; r1 takes a snapshot
         >> COMMIT -> manual
         << p transaction | none manual; p begins; r1 autocommits
-    """)
-
-
-def test_a_first_read_of_a_replicas_snapshot_fails() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_first_read_of_a_replicas_snapshot_fails": SNAPSHOT.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT a FROM t -> error
@@ -1076,11 +903,8 @@ def test_a_first_read_of_a_replicas_snapshot_fails() -> None:
         << r1 diagnostic | none manual to end
         >> INSERT INTO t VALUES (1) -> open, manual
         << p write | primary open manual; r1 autocommits
-    """)
-
-
-def test_a_read_is_left_that_was_to_take_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_read_is_left_that_was_to_take_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t
@@ -1097,11 +921,8 @@ def test_a_read_is_left_that_was_to_take_a_replicas_snapshot() -> None:
         << r1 read | snapshot_on_replica implied manual; r1 manual; r1 takes a snapshot
         -- leaves r1
         << none manual; r1 autocommits
-    """)
-
-
-def test_set_autocommit_ends_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "set_autocommit_ends_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SELECT a FROM t -> open, read only, manual
@@ -1110,14 +931,9 @@ def test_set_autocommit_ends_a_replicas_snapshot() -> None:
         << p session | none; p takes a snapshot; r1 autocommits
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-# Lost replicas
-
-
-def test_the_replica_of_a_read_only_snapshot_is_lost() -> None:
-    WORLD.play("""
+    """),
+    # Lost replicas
+    "the_replica_of_a_read_only_snapshot_is_lost": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -1128,11 +944,8 @@ def test_the_replica_of_a_read_only_snapshot_is_lost() -> None:
         << r1 is lost | read_only_on_replica open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_one_that_reads_per_statement_goes_on_elsewhere() -> None:
-    COMMITTED.play("""
+    """),
+    "one_that_reads_per_statement_goes_on_elsewhere": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
@@ -1143,11 +956,8 @@ def test_one_that_reads_per_statement_goes_on_elsewhere() -> None:
         << r1 read | per_statement open; r1 begins
         >> COMMIT -> nothing
         << p transaction | none; r1 ends
-    """)
-
-
-def test_one_that_may_write_goes_on_without_its_replica() -> None:
-    SNAPSHOT.play("""
+    """),
+    "one_that_may_write_goes_on_without_its_replica": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1160,11 +970,8 @@ def test_one_that_may_write_goes_on_without_its_replica() -> None:
         << p transaction | snapshot_moved open
         >> COMMIT -> nothing
         << p transaction | none
-    """)
-
-
-def test_one_whose_snapshot_is_another_is_rolled_back_without_its_replica() -> None:
-    DIFFERENT.play("""
+    """),
+    "one_whose_snapshot_is_another_is_rolled_back_without_its_replica": DIFFERENT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1175,14 +982,9 @@ def test_one_whose_snapshot_is_another_is_rolled_back_without_its_replica() -> N
         << p conflict | none retry; p takes a snapshot; p rolls back; split_conflict
         >> BEGIN -> open
         << p transaction | primary open retry
-    """)
-
-
-# Resets, COM_CHANGE_USER's among them
-
-
-def test_a_reset_ends_a_read_only_transaction() -> None:
-    WORLD.play("""
+    """),
+    # Resets, COM_CHANGE_USER's among them
+    "a_reset_ends_a_read_only_transaction": WORLD.transcript("""
         >> START TRANSACTION READ ONLY -> open, read only
         << p transaction | read_only open
         >> SELECT a FROM t -> open, read only
@@ -1191,11 +993,8 @@ def test_a_reset_ends_a_read_only_transaction() -> None:
         << none
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_a_reset_ends_a_per_statement_transaction() -> None:
-    COMMITTED.play("""
+    """),
+    "a_reset_ends_a_per_statement_transaction": COMMITTED.transcript("""
         >> BEGIN -> open
         << p transaction | per_statement open
         >> SELECT a FROM t -> open
@@ -1204,11 +1003,8 @@ def test_a_reset_ends_a_per_statement_transaction() -> None:
         << none
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_a_reset_ends_a_replicas_snapshot() -> None:
-    SNAPSHOT.play("""
+    """),
+    "a_reset_ends_a_replicas_snapshot": SNAPSHOT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1217,11 +1013,8 @@ def test_a_reset_ends_a_replicas_snapshot() -> None:
         << none
         >> SELECT a FROM t -> nothing
         << r1 read | none
-    """)
-
-
-def test_a_reset_forgets_what_was_set() -> None:
-    COMMITTED.play("""
+    """),
+    "a_reset_forgets_what_was_set": COMMITTED.transcript("""
         >> SET autocommit = 0 -> manual
         << p session | none manual
         >> SAVEPOINT s -> manual
@@ -1234,15 +1027,10 @@ def test_a_reset_forgets_what_was_set() -> None:
         << none
         >> BEGIN -> open
         << p transaction | primary open
-    """)
-
-
-# Flags
-
-
-def test_status_flags_tell_of_autocommit() -> None:
-    """What a program sets, they tell alone."""
-    COMMITTED.play("""
+    """),
+    # Flags
+    # What a program sets, they tell alone.
+    "status_flags_tell_of_autocommit": COMMITTED.transcript("""
         >> CALL p() -> manual
         << p write | none manual savepoint
         >> SELECT a FROM t -> open, manual
@@ -1255,11 +1043,8 @@ def test_status_flags_tell_of_autocommit() -> None:
         << p write | none; p begins; r1 autocommits
         >> SELECT a FROM t -> nothing
         << p unknown_required | none
-    """)
-
-
-def test_a_read_on_the_primary_opens_one_that_reads_per_statement() -> None:
-    COMMITTED.play("""
+    """),
+    "a_read_on_the_primary_opens_one_that_reads_per_statement": COMMITTED.transcript("""
         >> SET SESSION TRANSACTION READ ONLY -> nothing + transaction_read_only=ON
         << p transaction | none next read only
         >> SET autocommit = 0 -> manual
@@ -1276,11 +1061,8 @@ def test_a_read_on_the_primary_opens_one_that_reads_per_statement() -> None:
         << p transaction | none manual next read only
         >> SELECT a FROM t WHERE f() -> open, read only, manual
         << p write | read_only_on_primary open manual next read only
-    """)
-
-
-def test_a_read_on_the_primary_takes_the_snapshot() -> None:
-    WORLD.play("""
+    """),
+    "a_read_on_the_primary_takes_the_snapshot": WORLD.transcript("""
         >> SET SESSION TRANSACTION READ ONLY -> nothing + transaction_read_only=ON
         << p transaction | none next read only
         >> SET autocommit = 0 -> manual
@@ -1291,11 +1073,8 @@ def test_a_read_on_the_primary_takes_the_snapshot() -> None:
         << p transaction | none manual next read only
         >> SELECT a FROM t -> open, read only, manual
         << p unknown_required | read_only_on_primary open manual next read only
-    """)
-
-
-def test_a_reset_ends_what_a_conflict_has_left() -> None:
-    DIFFERENT.play("""
+    """),
+    "a_reset_ends_what_a_conflict_has_left": DIFFERENT.transcript("""
         >> BEGIN -> open
         << p transaction | snapshot open
         >> SELECT a FROM t -> open
@@ -1306,15 +1085,10 @@ def test_a_reset_ends_what_a_conflict_has_left() -> None:
         << none
         >> BEGIN -> open
         << p transaction | snapshot open
-    """)
-
-
-# Questions about the statement before
-
-
-def test_a_question_about_the_statement_before_takes_no_snapshot() -> None:
-    """The replica that ran that statement need not have what the transaction is to see."""
-    SNAPSHOT.play("""
+    """),
+    # Questions about the statement before
+    # The replica that ran that statement need not have what the transaction is to see.
+    "a_question_about_the_statement_before_takes_no_snapshot": SNAPSHOT.transcript("""
         >> SELECT a FROM t -> nothing
         << r1 read | none
         >> BEGIN -> open
@@ -1331,7 +1105,13 @@ def test_a_question_about_the_statement_before_takes_no_snapshot() -> None:
         << p transaction | read_only open
         >> SELECT FOUND_ROWS() -> open, read only
         << p diagnostic | read_only open
-    """)
+    """),
+}
+
+
+@pytest.mark.parametrize("play", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
+def test_transcript(play: Callable[[], Play]) -> None:
+    play()
 
 
 # What others ask

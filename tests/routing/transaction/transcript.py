@@ -15,9 +15,10 @@ compared with it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import ndiff
+from functools import partial
 from inspect import cleandoc
 from types import SimpleNamespace
 from typing import Any
@@ -91,6 +92,10 @@ class World:
     autocommit: bool = True
     exact: bool = True
     same: bool = True
+
+    def transcript(self, text: str) -> Callable[[], "Play"]:
+        """Plays a transcript when it is called."""
+        return partial(self.play, text)
 
     def play(self, text: str) -> "Play":
         """Play a transcript; fails where something else happens."""
