@@ -9,7 +9,7 @@ from protocol.constants import Capability
 from protocol.gtid import GtidSet
 from protocol.response import EofPacket
 from tests.mysql_mocker.gtid_matrix import INSERT, lay_out
-from tests.mysql_mocker.raw_client import TRACKING, RawClient
+from tests.mysql_mocker.raw_client import RawClient
 from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
@@ -132,21 +132,3 @@ def test_changing_the_mode_takes_effect_after_the_answer(
     assert (client.one(f"SET session_track_gtids = {new}").gtids is not None) == tracked
     told_now = client.one(INSERT).gtids
     assert (told_now is not None) == (new != "OFF")
-
-
-def test_the_mode_cannot_change_in_a_transaction(client: RawClient) -> None:
-    client.query("BEGIN")
-    assert client.one("SET session_track_gtids = OFF").error.code == 1766
-
-
-def test_the_global_mode_is_that_of_new_and_reset_sessions(
-    client: RawClient, connect: Connect
-) -> None:
-    lay_out(client)
-    client.query("SET GLOBAL session_track_gtids = OWN_GTID")
-    assert (
-        connect(flags=TRACKING | Capability.CLIENT_MULTI_STATEMENTS).one(INSERT).gtids is not None
-    )
-    assert client.one(INSERT).gtids is None
-    client.command(b"\x1f")
-    assert client.one(INSERT).gtids is not None
