@@ -1,1 +1,1 @@
-"""How the server describes the columns of a result, and the parameters of a statement."""
+"""How the server describes the columns of a result."""

@@ -11,7 +11,6 @@ from typing import Final
 from sqlglot import exp
 
 from mysql_mocker.columns import value_type
-from mysql_mocker.columns.parameter_type import TEXT, is_parameter, parameter_type
 from mysql_mocker.columns.value_type import ValueType
 from mysql_mocker.error import MySQLError
 from mysql_mocker.sql.value import Value
@@ -31,6 +30,9 @@ _BITS: Final = (
     exp.BitwiseAnd | exp.BitwiseOr | exp.BitwiseXor | exp.BitwiseNot | exp.BitwiseLeftShift
     | exp.BitwiseRightShift
 )  # fmt: skip
+PARAMETER: Final = value_type.text(65532)
+"""The type of a parameter without a value: any, as a text."""
+
 _SAME_TEXT: Final = exp.Upper | exp.Lower | exp.Trim | exp.Reverse | exp.Replace
 _MATHEMATICS: Final = exp.Pow | exp.Sqrt | exp.Exp | exp.Ln | exp.Log
 _FUNCTIONS: Final[dict[str, ValueType]] = {
@@ -113,7 +115,7 @@ class ExpressionTypes:
         if isinstance(node, exp.Literal):
             return self._literal(node)
         if isinstance(node, exp.Placeholder):
-            return parameter_type(node, self)
+            return PARAMETER
         return self._operator(node) or self._function(node)
 
     def _all(self, nodes: list[exp.Expr]) -> list[ValueType] | None:
@@ -126,7 +128,7 @@ class ExpressionTypes:
 
     def _literal(self, node: exp.Literal) -> ValueType:
         value = self._values.get(node.name, node.name) if node.is_string else node.name
-        if node.is_string and (not isinstance(value, str) or is_parameter(node)):
+        if node.is_string and (not isinstance(value, str) or node.name.startswith("\x01parameter")):
             return of_value(value)
         if node.is_string:
             return value_type.characters(len(str(value)), nullable=False)
@@ -283,7 +285,7 @@ def of_value(value: Value) -> ValueType:
         return value_type.double()
     if isinstance(value, bytes):
         return ValueType(FieldType.MYSQL_TYPE_VAR_STRING, len(value), decimals=31)
-    return TEXT
+    return PARAMETER
 
 
 def _number(node: exp.Expr | None) -> int:

@@ -9,7 +9,6 @@ from sqlglot import TokenType, exp
 
 from mysql_mocker.columns import value_type
 from mysql_mocker.columns.expression_type import ExpressionTypes
-from mysql_mocker.columns.parameter_type import TEXT, definitions
 from mysql_mocker.columns.value_type import BINARY, BLOB, NOT_NULL, UNSIGNED, ValueType
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row, Value
@@ -24,9 +23,6 @@ _NO_DEFAULT, _PART_KEY = 0x1000, 0x4000
 _KEYS: Final = {"PRI": _PRIMARY_KEY, "UNI": _UNIQUE_KEY, "MUL": _MULTIPLE_KEY}
 _OF_TABLES: Final = (
     _PRIMARY_KEY | _UNIQUE_KEY | _MULTIPLE_KEY | _AUTO_INCREMENT | _NO_DEFAULT | _PART_KEY
-)
-_WITH_TABLES: Final = frozenset(
-    ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
 )
 _ENDS_OF_LIST: Final = frozenset(
     ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "INTO",
@@ -167,28 +163,6 @@ Found = ColumnDefinition41 | str
 """A column's definition, or its name alone if its type is not known."""
 
 
-def parameters(session: Session, statement: Statement) -> list[ColumnDefinition41]:
-    """The definitions of a prepared statement's parameters."""
-    plain = [TEXT.definition("?")] * statement.parameters
-    if statement.words[0] not in _WITH_TABLES:
-        return plain
-    replacing = statement.words[0] == "REPLACE"
-    marked = statement.with_parameters([None] * statement.parameters)
-    tree = (marked.with_first_word("INSERT") if replacing else marked).parse()
-    finder = QueryColumns(session, statement.values)
-    tables = [t for t in tree.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
-    sources = [finder.source(table) for table in tables]
-    types = finder.types(sources)
-    inserted: list[ColumnDefinition41] = []
-    if isinstance(tree, exp.Insert) and sources:
-        named = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-        every = [column for column in sources[0][1] if isinstance(column, ColumnDefinition41)]
-        by_name = {column.name.lower(): column for column in every}
-        inserted = [by_name[n.name.lower()] for n in named if n.name.lower() in by_name] or every
-    found = definitions(tree, types, inserted)
-    return found if len(found) == len(plain) else plain
-
-
 class QueryColumns:
     """Finds the columns of a query and of those inside it.
 
@@ -216,7 +190,9 @@ class QueryColumns:
 
     def _select(self, select: exp.Select, names: Sequence[str]) -> list[Found]:
         sources = self._sources(select)
-        types = self.types(sources)
+        types = ExpressionTypes(
+            self._session, self._values, lambda column: _type_in(sources, column), self._scalar
+        )
         grouped = _is_grouped(select, sources)
         found: list[Found] = []
         for place, item in enumerate(select.expressions):
@@ -239,12 +215,6 @@ class QueryColumns:
             found.append(_through_table(known, source) if grouped else known)
         return found
 
-    def types(self, sources: list[tuple[str, list[Found]]]) -> ExpressionTypes:
-        """Finds the types of expressions on the columns of these tables."""
-        return ExpressionTypes(
-            self._session, self._values, lambda column: _type_in(sources, column), self._scalar
-        )
-
     def _scalar(self, query: exp.Expr) -> ValueType | None:
         columns = self.find(query)
         if len(columns) != 1 or isinstance(columns[0], str):
@@ -261,9 +231,9 @@ class QueryColumns:
         found: list[tuple[str, list[Found]]] = []
         from_ = _from(select)
         if isinstance(from_, exp.Expr):
-            found.append(self.source(from_.this))
+            found.append(self._source(from_.this))
         for join in select.args.get("joins") or []:
-            name, columns = self.source(join.this)
+            name, columns = self._source(join.this)
             side = str(join.args.get("side") or "")
             if side == "LEFT":
                 columns = [_nullable(column) for column in columns]
@@ -272,7 +242,7 @@ class QueryColumns:
             found.append((name, columns))
         return found
 
-    def source(self, table: exp.Expr) -> tuple[str, list[Found]]:
+    def _source(self, table: exp.Expr) -> tuple[str, list[Found]]:
         """Name and columns of a table, a view or a derived table."""
         alias = str(table.alias_or_name)
         if isinstance(table, exp.Subquery):

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from mysql_mocker.columns.expression_type import PARAMETER
 from mysql_mocker.columns.result_columns import declared, type_of
 from mysql_mocker.error import MySQLError, from_sqlite, unknown_database, unknown_table
 from mysql_mocker.sql.result import Result
@@ -257,14 +258,12 @@ class Commands:
         self._server.note(self._session.id, text)
         self._session.diagnostics, self._session.warning_count = [], 0
         number, prepared = self._prepared.prepare(text)
+        parameters = prepared.statement.parameters
         head = StmtPrepareOk(
-            number,
-            len(prepared.columns),
-            len(prepared.parameters),
-            metadata=self._reply.metadata,
+            number, len(prepared.columns), parameters, metadata=self._reply.metadata
         )
         self._channel.add(head.serialise(self._capabilities))
-        self._reply.definitions(prepared.parameters)
+        self._reply.definitions([PARAMETER.definition("?")] * parameters)
         self._reply.definitions(prepared.columns)
 
     async def _stmt_execute(self, payload: bytes) -> None:

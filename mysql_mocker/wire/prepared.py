@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mysql_mocker.columns.result_columns import ResultColumns, computed, parameters
+from mysql_mocker.columns.result_columns import ResultColumns, computed
 from mysql_mocker.error import MySQLError
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.state.session import Session
@@ -21,7 +21,6 @@ class Prepared:
 
     Attributes:
         columns: of its result, as far as they are known before it runs.
-        parameters: the definitions of its parameters.
         schema: the default schema when it was prepared, which is that of its executions.
         types: of the parameters, from the last execution that declared them.
         long_data: what COM_STMT_SEND_LONG_DATA brought, by parameter.
@@ -29,7 +28,6 @@ class Prepared:
 
     statement: Statement
     columns: Sequence[ColumnDefinition41]
-    parameters: Sequence[ColumnDefinition41]
     schema: str | None = None
     types: tuple[ParameterType, ...] | None = None
     long_data: dict[int, bytes] = field(default_factory=dict)
@@ -78,8 +76,7 @@ class PreparedStatements:
             columns = ResultColumns(self._session, statement).expected()
         elif statement.words[0] in ("SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ANALYZE"):
             columns = [computed("Value", [""])]
-        defined = parameters(self._session, statement)
-        self._statements[number] = Prepared(statement, columns, defined, schema)
+        self._statements[number] = Prepared(statement, columns, schema)
         return number, self._statements[number]
 
     def find(self, number: int) -> Prepared:
