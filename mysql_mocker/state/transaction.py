@@ -33,11 +33,6 @@ class Owner(Protocol):
     next_isolation: str | None
 
     @property
-    def applies(self) -> bool:
-        """Whether it applies a source's transactions, which no server refuses."""
-        ...
-
-    @property
     def id(self) -> int:
         """CONNECTION_ID()."""
         ...
