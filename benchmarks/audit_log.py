@@ -37,8 +37,8 @@ _CLOSED_ABOVE: Final = 8
 def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
     """Make RECORD: about `count` of them, in the order of their times within each worker."""
     mixed = shape == "mixed"
-    asked = _LOOK_EVERY * 3 // _PATTERN // _STRONG if mixed else 0
-    statements = count * _LOOK_EVERY // (_LOOK_EVERY + 3 + asked)
+    questions = _LOOK_EVERY * 3 // _PATTERN // _STRONG if mixed else 0
+    statements = count * _LOOK_EVERY // (_LOOK_EVERY + 3 + questions)
     number = fn.col("id")
     base = spark.range(statements, numPartitions=max(4, count // 500_000)).select(
         number.alias("i"),
@@ -221,7 +221,7 @@ def _looks(base: DataFrame, *, mixed: bool) -> DataFrame:
     # The round that begins now is not counted.
     earlier = _asked(f"(id div {3 * _WORKERS} + 1)")
     questions = f"if(id div 3 % {_WORKERS} > 0, 0, {earlier})" if mixed else "0"
-    asked = fn.expr(at) * _EVERY_US + _FROM_US - 50
+    asked_us = fn.expr(at) * _EVERY_US + _FROM_US - 50
     written = fn.expr(f"greatest(1, {_written(at)})")
     columns = {
         "kind": fn.lit("proof"),
@@ -229,9 +229,9 @@ def _looks(base: DataFrame, *, mixed: bool) -> DataFrame:
         "worker": worker,
         "run": fn.concat(fn.lit("a"), worker),
         "seq": block * (_LOOK_EVERY + 3) + which + 1 + fn.expr(questions),
-        "arrived_us": asked,
-        "dispatched_us": asked,
-        "ended_us": asked + 30,
+        "arrived_us": asked_us,
+        "dispatched_us": asked_us,
+        "ended_us": asked_us + 30,
         "proof": fn.lit("probed"),
         "proof_set": fn.concat(fn.lit(f"{_UUID}1:1-"), written),
     }

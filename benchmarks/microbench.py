@@ -150,7 +150,7 @@ def _responses() -> Iterator[Case]:
     def hide() -> object:
         stream.begin(SIMPLE)
         stream.feed(tracked)
-        return view.seen(stream)
+        return view.client_bytes(stream)
 
     yield Case("TrackerView, OK with a GTID", hide)
     yield Case("session_track.gtids, 1 GTID", lambda: session_track.gtids(block))
@@ -187,7 +187,7 @@ def _decisions() -> Iterator[Case]:
     yield Case("choose, replicas behind", lambda: choose(session, statement, topology, 1.0))
     applied = GtidSet.parse(f"{_UUIDS[0]}:1-81730")
     for replica in topology.replicas:
-        replica.proved(applied, replica.epoch)
+        replica.add_proof(applied, replica.epoch)
     yield Case("choose, replicas caught up", lambda: choose(session, statement, topology, 1.0))
 
 

@@ -36,11 +36,11 @@ def syntax_error(near: str) -> MySQLError:
     )
 
 
-def unsupported(what: str) -> MySQLError:
+def unsupported(feature: str) -> MySQLError:
     """1235: MySQL can do it, the mocker cannot."""
     return MySQLError.of(
         ServerErrorCode.ER_NOT_SUPPORTED_YET,
-        f"This version of MySQL doesn't yet support '{what[:80]}'",
+        f"This version of MySQL doesn't yet support '{feature[:80]}'",
     )
 
 
@@ -175,10 +175,10 @@ def from_sqlite(
         match = re.search(pattern, text)
         if match is None:
             continue
-        what = (match[1] or "") if match.groups() else ""
+        name = (match[1] or "") if match.groups() else ""
         if code == 1305 and "FUNCTION" in message:
             if schema is None:
                 return no_database_selected()
-            what = f"{schema}.{what}"
-        return MySQLError(code, sqlstate, message.format(what, clause=clause))
+            name = f"{schema}.{name}"
+        return MySQLError(code, sqlstate, message.format(name, clause=clause))
     return MySQLError.of(ServerErrorCode.ER_UNKNOWN_ERROR, text)

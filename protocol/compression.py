@@ -64,7 +64,7 @@ CAPABILITY: Final = {
 """The capability with which a side says that it knows an algorithm."""
 
 
-def agreed(capabilities: Capability) -> Algorithm:
+def agreed_algorithm(capabilities: Capability) -> Algorithm:
     """The algorithm of a connection, by both sides' capabilities; zlib comes first (fact 7.8)."""
     if capabilities & Capability.CLIENT_COMPRESS:
         return Algorithm.ZLIB

@@ -221,8 +221,8 @@ class GtidSet:
         if begin == 0 or not text.startswith(source) or not begin < size <= gtid_text.LONGEST_GTID:
             return EMPTY, EMPTY
         number: i64 = 0
-        for place in range(begin, size):
-            digit: i64 = text[place] - _ZERO
+        for position in range(begin, size):
+            digit: i64 = text[position] - _ZERO
             if digit < 0 or digit > 9 or (number == 0 and digit == 0):
                 return EMPTY, EMPTY
             number = number * 10 + digit
@@ -297,8 +297,8 @@ class GtidSet:
     def __sub__(self, other: GtidSet) -> GtidSet:
         rest: dict[str, Boundaries] = {}
         for tsid, numbers in self._boundaries.items():
-            taken = other._boundaries.get(tsid)
-            left = numbers if taken is None else difference(numbers, taken)
+            subtracted = other._boundaries.get(tsid)
+            left = numbers if subtracted is None else difference(numbers, subtracted)
             if left:
                 rest[tsid] = left
         return _own_if_equal(self, rest)

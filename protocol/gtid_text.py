@@ -76,8 +76,8 @@ def one_gtid(data: bytes) -> tuple[str, int]:
     if size <= UUID_LENGTH + 1 or size > LONGEST_GTID or data[UUID_LENGTH] != _COLON:
         return "", 0
     number = 0
-    for place in range(UUID_LENGTH + 1, size):
-        digit = data[place] - _ZERO
+    for position in range(UUID_LENGTH + 1, size):
+        digit = data[position] - _ZERO
         if digit < 0 or digit > 9 or (number == 0 and digit == 0):
             return "", 0
         number = number * 10 + digit

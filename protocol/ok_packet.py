@@ -21,11 +21,13 @@ class OkHead:
         end: offset of what follows the warnings.
     """
 
-    def __init__(self, affected: int, status: int, warnings: int, place: int, end: int) -> None:
+    def __init__(
+        self, affected: int, status: int, warnings: int, status_offset: int, end: int
+    ) -> None:
         self.affected: Final = affected
         self.status: Final = status
         self.warnings: Final = warnings
-        self.place: Final = place
+        self.status_offset: Final = status_offset
         self.end: Final = end
 
 
@@ -36,12 +38,18 @@ def head(payload: bytes) -> OkHead:
         MalformedPacketError: the payload ends before the warnings do.
     """
     affected, at = integer(payload, 1)
-    _, place = integer(payload, at)
-    end = place + 4
+    _, status_offset = integer(payload, at)
+    end = status_offset + 4
     if end > len(payload):
         raise MalformedPacketError("an OK packet ends before its warnings")
-    status = payload[place] | payload[place + 1] << 8
-    return OkHead(affected, status, payload[place + 2] | payload[place + 3] << 8, place, end)
+    status = payload[status_offset] | payload[status_offset + 1] << 8
+    return OkHead(
+        affected,
+        status,
+        payload[status_offset + 2] | payload[status_offset + 3] << 8,
+        status_offset,
+        end,
+    )
 
 
 def with_warnings(data: bytes, warnings: int) -> bytes:
@@ -51,8 +59,8 @@ def with_warnings(data: bytes, warnings: int) -> bytes:
         MalformedPacketError: it ends before its warnings do.
     """
     is_eof = data[4] == 0xFE and len(data) == 4 + 5
-    place = 4 + (1 if is_eof else head(data[4:]).place + 2)
-    return data[:place] + warnings.to_bytes(2, "little") + data[place + 2 :]
+    offset = 4 + (1 if is_eof else head(data[4:]).status_offset + 2)
+    return data[:offset] + warnings.to_bytes(2, "little") + data[offset + 2 :]
 
 
 def string(payload: bytes, at: int) -> tuple[int, int]:

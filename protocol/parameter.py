@@ -150,7 +150,7 @@ def write_value(value: bytes, field_type: int) -> bytes:
 
 
 def read_values(
-    reader: Reader, types: Sequence[ParameterType], nulls: bytes, given: frozenset[int]
+    reader: Reader, types: Sequence[ParameterType], nulls: bytes, long_data: frozenset[int]
 ) -> tuple[QueryAttribute, ...]:
     """Take the values of all parameters off a packet.
 
@@ -158,8 +158,8 @@ def read_values(
         reader: positioned at the first value.
         types: of all parameters.
         nulls: bitmap, one bit per parameter; its size was checked.
-        given: positions whose values are not in the packet, since COM_STMT_SEND_LONG_DATA brought
-            them; they are left out.
+        long_data: positions whose values are not in the packet, since COM_STMT_SEND_LONG_DATA
+            brought them; they are left out.
 
     Raises:
         MalformedPacketError: a value is cut off, or its type is unknown.
@@ -167,7 +167,7 @@ def read_values(
     values: list[QueryAttribute] = []
     for position, declared in enumerate(types):
         value: bytes | None = None
-        if position in given:
+        if position in long_data:
             continue
         if not nulls[position >> 3] & 1 << (position & 7):
             value = read_value(reader, declared.field_type)

@@ -103,10 +103,10 @@ class ComStmtExecute:
         flags = reader.u8()
         reader.u32()  # an iteration count, always 1
         if query_attributes and (parameters or flags & PARAMETER_COUNT_AVAILABLE):
-            given = reader.lenenc_int()
-            if given < parameters:
-                raise MalformedPacketError(f"{given} values for {parameters} parameters")
-            parameters = given
+            sent_count = reader.lenenc_int()
+            if sent_count < parameters:
+                raise MalformedPacketError(f"{sent_count} values for {parameters} parameters")
+            parameters = sent_count
         if not parameters:
             return cls(statement_id, flags)
         nulls = reader.take((parameters + 7) // 8)

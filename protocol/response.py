@@ -160,7 +160,7 @@ class ErrPacket:
             sqlstate, message = message[1:6], message[6:]
         return cls(code, decode_text(sqlstate), decode_text(message))
 
-    def told_in(self, character_set: str) -> Self:
+    def in_character_set(self, character_set: str) -> Self:
         """The error as a server sends it in a session with this character_set_results.
 
         The server converts the text and ends it at the first zero byte. Where even ASCII letters

@@ -22,7 +22,7 @@ Without CLIENT_DEPRECATE_EOF the OUT parameters of a prepared CALL are an except
 them, and only the EOF before their row announces it.
 
 The caller passes the bytes on unchanged. One that must change what trackers report finds the
-packets with trackers in `told`. Most responses lie in one chunk and need no such walk:
+packets with trackers in `tracker_packets`. Most responses lie in one chunk and need no such walk:
 `protocol.whole_answer` takes them in one step.
 
 Every length that is used comes from the three length bytes of a frame header, and no number that
@@ -90,8 +90,8 @@ class ResponseStream:
         chunk: what the last `feed` walked from `chunk_start` to `chunk_end`: the bytes held back
             before it, then its own; empty if these are too few to go on. If the response has not
             ended, what follows `chunk_end` is held back for the next.
-        told: where packets with `session_state_info` begin and end in `chunk`; if `tells_status`,
-            all packets with a server status.
+        tracker_packets: where packets with `session_state_info` begin and end in `chunk`; if
+            `tells_status`, all packets with a server status.
         tells_status: the caller has to change the server status.
         deprecates_eof, session_track, optional_metadata: the connection negotiated these.
     """
@@ -129,7 +129,7 @@ class ResponseStream:
         "session_track",
         "status",
         "tells_status",
-        "told",
+        "tracker_packets",
         "unnamed",
         "warnings",
     )
@@ -144,7 +144,7 @@ class ResponseStream:
         self.status = AUTOCOMMIT
         self.warnings = 0
         self.sequence_id = 0
-        self.told: list[tuple[int, int]] = []
+        self.tracker_packets: list[tuple[int, int]] = []
         self.tells_status = False
         self.begin(RESULTS)
 
@@ -189,8 +189,8 @@ class ResponseStream:
         Raises:
             MalformedPacketError: the server broke the protocol.
         """
-        if self.told:
-            self.told = []
+        if self.tracker_packets:
+            self.tracker_packets = []
         before = self._held_size
         begin = position
         if before:
@@ -263,7 +263,7 @@ class ResponseStream:
                     has_status = self.tells_status and self._has_status(data, position + 4, length)
                     self._control(data[position + 4 : end])
                     if has_status or len(self.session_states) > known:
-                        self.told.append((position, end))
+                        self.tracker_packets.append((position, end))
                     position = end
                     if self.done:
                         return position

@@ -23,4 +23,4 @@ def scramble_native(password: bytes, nonce: bytes) -> bytes:
 
 
 def _xor(a: bytes, b: bytes) -> bytes:
-    return bytes([x ^ y for x, y in zip(a, b, strict=True)])
+    return bytes([first ^ second for first, second in zip(a, b, strict=True)])

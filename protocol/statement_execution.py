@@ -70,8 +70,8 @@ def _many(packet: bytes, parameters: int) -> BoundTypes | None:
     at = _PARAMETERS + 3
     if packet[_PARAMETERS : _PARAMETERS + 1] != b"\xfc" or len(packet) < at:
         return None
-    given = packet[at - 2] | packet[at - 1] << 8
-    return None if given < parameters else _types_at(packet, at, given, True)
+    sent_count = packet[at - 2] | packet[at - 1] << 8
+    return None if sent_count < parameters else _types_at(packet, at, sent_count, True)
 
 
 def _types_at(packet: bytes, at: int, count: int, named: bool) -> BoundTypes | None:

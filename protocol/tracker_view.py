@@ -61,7 +61,7 @@ class TrackerView:
         names = frozenset([name.strip() for name in variables.split(b",")])
         self._variables = None if b"*" in names else names
 
-    def seen(self, stream: ResponseStream) -> bytes:
+    def client_bytes(self, stream: ResponseStream) -> bytes:
         """The bytes that the client gets for those that the stream's last `feed` walked.
 
         Raises:
@@ -69,11 +69,11 @@ class TrackerView:
         """
         chunk = stream.chunk
         position = stream.chunk_start
-        if not stream.told:
+        if not stream.tracker_packets:
             whole = position == 0 and stream.chunk_end == len(chunk)
             return chunk if whole else chunk[position : stream.chunk_end]
         out: list[bytes] = []
-        for begin, end in stream.told:
+        for begin, end in stream.tracker_packets:
             payload = chunk[begin + 4 : end]
             if self.hidden:
                 payload = self._hiding(payload)
@@ -86,23 +86,23 @@ class TrackerView:
         out.append(chunk[position : stream.chunk_end])
         return b"".join(out)
 
-    def seen_of_write(self, stream: ResponseStream) -> bytes:
-        """As `seen`, for an OK packet with GTIDs as its only tracker (`protocol.whole_answer`)."""
+    def client_bytes_of_write(self, stream: ResponseStream) -> bytes:
+        """As `client_bytes`, for an OK with GTIDs as its only tracker (`protocol.whole_answer`)."""
         chunk, begin = stream.chunk, stream.chunk_start
         affected, last_id = chunk[begin + 5], chunk[begin + 6]
         if self._shows_gtids or affected >= LONGER or last_id >= LONGER:
-            return self.seen(stream)
-        place = begin + 7  # of the status; warnings and a text follow, then the one block
+            return self.client_bytes(stream)
+        offset = begin + 7  # of the status; warnings and a text follow, then the one block
         end = stream.chunk_end - 1 - len(stream.session_states[0])
-        if end == place + 5:
-            end = place + 4  # without the length of a text that is empty
+        if end == offset + 5:
+            end = offset + 4  # without the length of a text that is empty
         length = end - begin - 4
         if length > 255:
-            return self.seen(stream)
+            return self.client_bytes(stream)
         # The rewritten OK packet ends after its text.
-        status = _UNCHANGED[chunk[place + 1]]
+        status = _UNCHANGED[chunk[offset + 1]]
         return b"".join(
-            (_LENGTHS[length], chunk[begin + 3 : place + 1], status, chunk[place + 2 : end])
+            (_LENGTHS[length], chunk[begin + 3 : offset + 1], status, chunk[offset + 2 : end])
         )
 
     def seen_of_rows(self, stream: ResponseStream) -> bytes:
@@ -143,7 +143,7 @@ class TrackerView:
                 return payload if kept == block else payload[:info_end] + lenenc_bytes(kept)
         plain = (ok.status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
         info = payload[ok.end : info_end] if info_end > info_begin else b""
-        return payload[: ok.place] + plain + payload[ok.place + 2 : ok.end] + info
+        return payload[: ok.status_offset] + plain + payload[ok.status_offset + 2 : ok.end] + info
 
     def _take_list(self, block: bytes) -> None:
         """A new list of variables counts from the answer that reports it on.
@@ -175,7 +175,7 @@ class TrackerView:
     def _hiding(self, payload: bytes) -> bytes:
         """The OK or EOF packet with the client's own status in place of the hidden flags."""
         is_eof = payload[0] == 0xFE and len(payload) == 5
-        place = 3 if is_eof else head(payload).place
-        status = (payload[place] | payload[place + 1] << 8) & ~self.hidden
+        offset = 3 if is_eof else head(payload).status_offset
+        status = (payload[offset] | payload[offset + 1] << 8) & ~self.hidden
         status |= self.shown
-        return payload[:place] + status.to_bytes(2, "little") + payload[place + 2 :]
+        return payload[:offset] + status.to_bytes(2, "little") + payload[offset + 2 :]

@@ -121,7 +121,7 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
         status = _u16(data, at + 7)
     if status & _UNUSUAL:
         return 0
-    _took(stream, data, position, end, status, warnings)
+    _set_common(stream, data, position, end, status, warnings)
     stream.missing_trackers = not deprecates_eof
     stream.sequence_id = data[at + 3]
     stream.rows = rows
@@ -164,26 +164,26 @@ def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
     end = position + 4 + length
     if length == MAX_PACKET_PAYLOAD or end > len(data):
         return 0
-    place = _behind_integer(data, _behind_integer(data, position + 5))  # rows, insert id
-    if place == 0 or place + 4 > end:
+    offset = _behind_integer(data, _behind_integer(data, position + 5))  # rows, insert id
+    if offset == 0 or offset + 4 > end:
         return 0
-    status = _u16(data, place)
+    status = _u16(data, offset)
     if status & _UNUSUAL:
         return 0
-    at = place + 4
+    at = offset + 4
     if status & SESSION_STATE_CHANGED:
         if not stream.session_track or at >= end or data[at] >= LONGER:
             return 0
         at += 1 + data[at]  # the text
         if not _is_tracker(data, at, end):
             return 0
-        _took(stream, data, position, end, status, _u16(data, place + 2))
+        _set_common(stream, data, position, end, status, _u16(data, offset + 2))
         stream.session_states = [data[at + 1 : end]]
-        stream.told = [(position, end)]
+        stream.tracker_packets = [(position, end)]
     else:
         if data[position + 5]:
             return 0  # affected rows, but no GTID
-        _took(stream, data, position, end, status, _u16(data, place + 2))
+        _set_common(stream, data, position, end, status, _u16(data, offset + 2))
     stream.sequence_id = data[position + 3]
     return end
 
@@ -213,7 +213,7 @@ def _behind_integer(data: bytes, at: i64) -> i64:
     return at + 9 if first == 0xFE else 0
 
 
-def _took(
+def _set_common(
     stream: ResponseStream, data: bytes, position: i64, end: i64, status: i64, warnings: i64
 ) -> None:
     """Set those of the stream's attributes that all ordinary responses set in the same way."""
@@ -230,5 +230,5 @@ def _took(
         stream.session_states = []
     if stream.unnamed:
         stream.unnamed = []
-    if stream.told:
-        stream.told = []
+    if stream.tracker_packets:
+        stream.tracker_packets = []

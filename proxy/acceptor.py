@@ -109,7 +109,7 @@ class Acceptor:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
             try:
-                taken, _ = listening.accept()
+                accepted, _ = listening.accept()
             except BlockingIOError:  # no more connections wait
                 if self._lacking:
                     self._lacking = False
@@ -120,8 +120,8 @@ class Acceptor:
             except OSError as error:
                 self._rest(listening, error)
                 return
-            taken.setblocking(False)
-            tasks.start(self._take(taken), "welcome a client")
+            accepted.setblocking(False)
+            tasks.start(self._take(accepted), "welcome a client")
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
         """Pause: what is lacking, most likely open files (EMFILE, ENFILE), may be free later."""

@@ -236,10 +236,10 @@ class PacketChannel(asyncio.BufferedProtocol):
 
     async def _take(self, size: int) -> bytes:
         await self._have(size)
-        taken = bytes(self._received[:size])
+        data = bytes(self._received[:size])
         del self._received[:size]
         self._wanted = _HEADER
-        return taken
+        return data
 
     async def _have(self, size: int) -> None:
         self._wanted = size

@@ -133,14 +133,14 @@ def _mock(namespace: argparse.Namespace) -> int:
         if error.name != "sqlglot":
             raise
         raise ConfigError("mock needs sqlglot (pip install 'tidegate[mock]')") from error
-    given = vars(namespace)
-    options = {name: given[name] for name in given if name not in ("command", "version")}
+    values = vars(namespace)
+    options = {name: values[name] for name in values if name not in ("command", "version")}
     return int(command.run(command.Options(**options)))
 
 
 def _config(namespace: argparse.Namespace) -> Config:
     texts = {option.name: getattr(namespace, option.attribute) for option in OPTIONS}
-    return load(namespace.config, {name: given for name, given in texts.items() if given})
+    return load(namespace.config, {name: text for name, text in texts.items() if text})
 
 
 class _Parser(argparse.ArgumentParser):

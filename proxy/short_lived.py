@@ -60,7 +60,7 @@ class ShortLived:
         user = self._users.get(state.user)
         return user is not None and self._now() - user.wrote_at < SOON_S
 
-    def ended(self, state: Session, followed: bool) -> None:
+    def on_end(self, state: Session, followed: bool) -> None:
         """A session has ended; `followed` is what `follows` said when it began."""
         now = self._now()
         if followed and _may_have_missed(state):

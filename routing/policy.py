@@ -95,7 +95,7 @@ def choose(
     return on_primary(topology, _REASONS[kind])
 
 
-def _shows_transaction(session: Session, asked: int) -> bool:
+def _shows_transaction(session: Session, parts: int) -> bool:
     """Whether a question's answer shows that a transaction is open of which no replica knows.
 
     That is so where the primary can be given what is asked without reading a table: what it reads
@@ -104,7 +104,7 @@ def _shows_transaction(session: Session, asked: int) -> bool:
     transaction = session.transaction
     if not transaction.is_open or transaction.reads is not None:
         return False
-    return not (asked & COST or (asked & CONDITIONS and session.diagnostics.conditions))
+    return not (parts & COST or (parts & CONDITIONS and session.diagnostics.conditions))
 
 
 def shows_less(scope: ScopeState, primary: Server) -> bool:
@@ -338,7 +338,7 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
 
 def _without_replica(session: Session, topology: Topology) -> Decision:
     """To the primary: no replica is there, or none that takes what the session carries."""
-    refused = session.rejections.last and session.rejections.causes(session.told)
+    refused = session.rejections.last and session.rejections.causes(session.state_versions)
     return on_primary(topology, Reason.REPLICA_REFUSED if refused else Reason.NO_REPLICA)
 
 

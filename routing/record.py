@@ -292,7 +292,7 @@ class RecordStream:
             self._add_gap()
         self.seq += 1
         seq = _number(self.seq)
-        place = _number(outcome.ordinal)
+        ordinal_text = _number(outcome.ordinal)
         # By `str`, since an f-string of one number alone is formatted by a call.
         arrived = str(arrived_us)
         dispatched_us = outcome.dispatched_us
@@ -331,7 +331,13 @@ class RecordStream:
             counted = f'{counted},"snapshot_us":{outcome.snapshot_us}'
         route_fragment = route.fragment
         self._bytes_in += (
-            (_AROUND + len(self._statement_head) + len(seq) + len(place) + len(session_fragment))
+            (
+                _AROUND
+                + len(self._statement_head)
+                + len(seq)
+                + len(ordinal_text)
+                + len(session_fragment)
+            )
             + (len(statement_fragment) + len(arrived) + len(dispatched) + len(ended))
             + (len(before_required) + len(required) + len(behind_required) + len(route_fragment))
             + (len(before_proof_set) + len(proof_set) + len(behind_proof_set) + len(course))
@@ -342,7 +348,7 @@ class RecordStream:
                 self._statement_head,
                 seq,
                 _ORDINAL,
-                place,
+                ordinal_text,
                 _SESSION,
                 session_fragment,
                 _STATEMENT,

@@ -35,13 +35,13 @@ def test_a_server_shows_where_it_stands() -> None:
 def test_a_session_shows_where_it_stands() -> None:
     (replica,) = Topology("p", ["r1"]).replicas
     session = Session(RULES, 0, user="app")
-    session.chose_schema("shop")
+    session.set_schema("shop")
     assert repr(session) == (
         "<Session of 'app' in 'shop': READ_OWN_WRITES in scope user, <Transaction: none>>"
     )
     open_on_replica(session, replica)
     fail(session)
-    session.transaction.autocommit_set(False)
+    session.transaction.on_autocommit_set(False)
     session.transaction.modes.set_next("transaction_read_only", "ON")
     assert repr(session.transaction) == (
         "<Transaction: read_only_on_replica, open, uncertain, snapshot of r1, autocommit off,"
@@ -49,9 +49,10 @@ def test_a_session_shows_where_it_stands() -> None:
     )
     session.pins.take(PinReason.TEMPORARY_TABLE, "`app`.`secret`")
     session.may_have_written()
-    session.suspect = session.noted = True
+    session.trackers_pending = session.result_trackers_pending = True
     assert repr(session).endswith(
-        ", what it wrote is not known, pinned by temporary table, suspect, noted>"
+        ", what it wrote is not known, pinned by temporary table, trackers pending,"
+        " trackers of results pending>"
     )
 
 

@@ -84,23 +84,23 @@ def written(statement: Statement) -> list[str]:
     """Each item of the first select list as the client wrote it: MySQL's column names."""
     depth, start = 0, None
     items: list[str] = []
-    for place, token in enumerate(statement.tokens):
+    for position, token in enumerate(statement.tokens):
         word = token.text.upper().partition(" ")[0]
         if start is None:
             if depth <= 0 and token.token_type is TokenType.SELECT:
-                start = place + 1
+                start = position + 1
             elif depth <= 0 and statement.tokens[0].token_type is TokenType.L_PAREN:
                 continue
-        elif start == place and word in ("DISTINCT", "ALL", "DISTINCTROW"):
-            start = place + 1
+        elif start == position and word in ("DISTINCT", "ALL", "DISTINCTROW"):
+            start = position + 1
         elif depth == 0:
             ends = token.token_type is not TokenType.STRING and word in _ENDS_OF_LIST
             if ends or token.token_type is TokenType.R_PAREN:
-                items.append(statement.source(start, place - 1))
+                items.append(statement.source(start, position - 1))
                 return items
             if token.token_type is TokenType.COMMA:
-                items.append(statement.source(start, place - 1))
-                start = place + 1
+                items.append(statement.source(start, position - 1))
+                start = position + 1
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
     if start is not None and start < len(statement.tokens):
         items.append(statement.source(start, len(statement.tokens) - 1))
@@ -122,8 +122,8 @@ class ResultColumns:
         items = [] if select is None else list(select.expressions)
         texts = written(statement) if select is not None else []
         self._names = [
-            _name(item, texts[place] if len(texts) == len(items) else None)
-            for place, item in enumerate(items)
+            _name(item, texts[position] if len(texts) == len(items) else None)
+            for position, item in enumerate(items)
         ]
         self._found = QueryColumns(session, statement.values).find(tree, self._names)
 
@@ -195,8 +195,8 @@ class QueryColumns:
         )
         grouped = _is_grouped(select, sources)
         found: list[Found] = []
-        for place, item in enumerate(select.expressions):
-            name = names[place] if place < len(names) else _name(item, None)
+        for position, item in enumerate(select.expressions):
+            name = names[position] if position < len(names) else _name(item, None)
             source = item.unalias()
             if item.is_star:
                 wanted = item.args.get("table")
@@ -374,18 +374,18 @@ def _united(left: list[Found], right: list[Found]) -> list[Found]:
     if len(left) != len(right):
         return left
     found: list[Found] = []
-    for one, other in zip(left, right, strict=True):
-        if isinstance(one, str) or isinstance(other, str):
-            found.append(_column_name(one))
+    for left_column, right_column in zip(left, right, strict=True):
+        if isinstance(left_column, str) or isinstance(right_column, str):
+            found.append(_column_name(left_column))
             continue
-        first, second = type_of(one), type_of(other)
+        first, second = type_of(left_column), type_of(right_column)
         nullable = first.nullable or second.nullable
         kind = value_type.common([first, second], nullable=nullable)
         known = [k for k in (first, second) if not k.null]
         if known and not kind.text and all(k.type == known[0].type for k in known):
             kind = replace(kind, type=known[0].type)
-        definition = kind.definition(one.name)
+        definition = kind.definition(left_column.name)
         flags = definition.flags & ~BINARY if kind.number else definition.flags
         decimals = 0 if kind.text else definition.decimals
-        found.append(replace(definition, org_name=one.name, flags=flags, decimals=decimals))
+        found.append(replace(definition, org_name=left_column.name, flags=flags, decimals=decimals))
     return found

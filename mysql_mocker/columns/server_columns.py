@@ -102,11 +102,11 @@ def server_columns(
     """The definitions of a result about `subject`; unknown columns are described by the rows."""
     known = COLUMNS.get(subject, ())
     found = []
-    for place, name in enumerate(names):
-        if place < len(known) and known[place].name in ("", name):
-            column = known[place]
+    for position, name in enumerate(names):
+        if position < len(known) and known[position].name in ("", name):
+            column = known[position]
             org_name = name if column.org_name or column.table else ""
             found.append(replace(column, name=name, org_name=org_name))
         else:
-            found.append(computed(name, [row[place] for row in rows]))
+            found.append(computed(name, [row[position] for row in rows]))
     return found

@@ -87,8 +87,10 @@ class Control:
 
     def _live(self, server: Server) -> list[Armed]:
         """The faults that can still happen; the others are forgotten."""
-        there = server.faults.armed
-        self._armed[server] = [armed for armed in self._armed[server] if armed.fault in there]
+        server_faults = server.faults.armed
+        self._armed[server] = [
+            armed for armed in self._armed[server] if armed.fault in server_faults
+        ]
         return self._armed[server]
 
     def _find(self, name: str) -> Server:
@@ -223,8 +225,8 @@ class Control:
         wanted = self.cluster.primary.gtids.executed
         replicas = [server for server in self._group("replicas") if server.running]
         waits = [server.gtids.wait(wanted, seconds or _AT_ONCE) for server in replicas]
-        there = await asyncio.gather(*waits)
-        late = [server.name for server, has in zip(replicas, there, strict=True) if not has]
+        results = await asyncio.gather(*waits)
+        late = [server.name for server, has in zip(replicas, results, strict=True) if not has]
         if late:
             raise ControlError(
                 Wrong.WRONG_STATE,

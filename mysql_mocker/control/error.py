@@ -29,9 +29,9 @@ def wrong_value(name: str, wanted: str) -> ControlError:
     return ControlError(Wrong.WRONG_VALUE, f"{name}: want {wanted}")
 
 
-def unknown_name(what: str, name: str, known: list[str]) -> ControlError:
+def unknown_name(kind: str, name: str, known: list[str]) -> ControlError:
     """A setting or a field that does not exist."""
-    return ControlError(Wrong.UNKNOWN_NAME, f"there is no {what} {name!r}; {', '.join(known)} are")
+    return ControlError(Wrong.UNKNOWN_NAME, f"there is no {kind} {name!r}; {', '.join(known)} are")
 
 
 def unknown_server(name: str, known: list[str]) -> ControlError:

@@ -44,29 +44,29 @@ class Armed:
 
     Attributes:
         id: by which it can be cleared; no other fault of the cluster has it.
-        asked: the fields that were given for it.
+        fields: what was given for it.
     """
 
     id: int
     fault: Fault
-    asked: dict[str, str | int] = field(default_factory=dict)
+    fields: dict[str, str | int] = field(default_factory=dict)
 
     def shown(self) -> dict[str, str | int]:
         """Its fields; `times` is how often it can still happen."""
         left = ALWAYS if self.fault.times is None else max(0, self.fault.times)
-        return {"id": self.id, **self.asked, "times": left, "happened": self.fault.happened}
+        return {"id": self.id, **self.fields, "times": left, "happened": self.fault.happened}
 
 
-def read(asked: Mapping[str, object]) -> tuple[Fault, dict[str, str | int]]:
+def read(fields: Mapping[str, object]) -> tuple[Fault, dict[str, str | int]]:
     """A fault, and its fields as they are shown.
 
     Raises:
         ControlError: a field is unknown or wrong, or two of them exclude each other.
     """
-    for name in asked:
+    for name in fields:
         if name not in FIELDS:
             raise unknown_name("field of a fault", name, list(FIELDS))
-    kinds = [kind for kind in _KINDS if kind in asked]
+    kinds = [kind for kind in _KINDS if kind in fields]
     if len(kinds) != 1:
         raise ControlError(
             Wrong.WRONG_VALUE,
@@ -74,37 +74,37 @@ def read(asked: Mapping[str, object]) -> tuple[Fault, dict[str, str | int]]:
             "('before' or 'after' the statement has run)",
         )
     shown: dict[str, str | int] = {}
-    fault = Fault(b"", _times(asked.get("times", 1)), login=_on_login(asked))
+    fault = Fault(b"", _times(fields.get("times", 1)), login=_on_login(fields))
     if not fault.login:
-        fault.pattern = _pattern(asked.get("match", ""))
+        fault.pattern = _pattern(fields.get("match", ""))
     shown["on"] = "login" if fault.login else "statement"
     shown["match"] = fault.pattern.pattern if fault.pattern else ""
     match kinds[0]:
         case "error":
-            fault.error = _error(asked)
+            fault.error = _error(fields)
             shown |= {"error": fault.error.code, "sqlstate": fault.error.sqlstate,
                       "message": fault.error.message}  # fmt: skip
         case "delay":
-            fault.delay = duration("delay", asked["delay"])
-            shown["delay"] = str(asked["delay"])
+            fault.delay = duration("delay", fields["delay"])
+            shown["delay"] = str(fields["delay"])
         case _:
-            shown["drop"] = drop = str(asked["drop"])
+            shown["drop"] = drop = str(fields["drop"])
             if drop not in _DROPS:
                 raise wrong_value("drop", "'before' or 'after' (the statement has run)")
             if drop == "before":
                 fault.unheard = True
             else:
                 fault.budget = 0
-    if kinds[0] != "error" and ("sqlstate" in asked or "message" in asked):
+    if kinds[0] != "error" and ("sqlstate" in fields or "message" in fields):
         raise ControlError(Wrong.WRONG_VALUE, "sqlstate and message belong to error")
     return fault, shown
 
 
-def _on_login(asked: Mapping[str, object]) -> bool:
-    on = asked.get("on", "statement")
+def _on_login(fields: Mapping[str, object]) -> bool:
+    on = fields.get("on", "statement")
     if on not in ("statement", "login"):
         raise wrong_value("on", "'statement' or 'login'")
-    if on == "login" and ("match" in asked or asked.get("drop") == "after"):
+    if on == "login" and ("match" in fields or fields.get("drop") == "after"):
         raise ControlError(Wrong.WRONG_VALUE, "match, and drop 'after', belong to statements")
     return on == "login"
 
@@ -125,12 +125,12 @@ def _pattern(raw: object) -> re.Pattern[str]:
         raise wrong_value("match", f"a regular expression ({error})") from error
 
 
-def _error(asked: Mapping[str, object]) -> MySQLError:
-    code = whole_number("error", asked["error"], 1000, 65535)
+def _error(fields: Mapping[str, object]) -> MySQLError:
+    code = whole_number("error", fields["error"], 1000, 65535)
     if code in _CLIENT_ERRORS:
         raise wrong_value("error", "an error of servers; 2000 to 2999 are clients' own: see drop")
     state, message = _ERRORS.get(code, ("HY000", f"Error {code}, as the mocker was told"))
-    state = text("sqlstate", asked.get("sqlstate", state), 5)
+    state = text("sqlstate", fields.get("sqlstate", state), 5)
     if not re.fullmatch("[0-9A-Z]{5}", state):
         raise wrong_value("sqlstate", "five digits or capital letters, such as '40001'")
-    return MySQLError(code, state, text("message", asked.get("message", message), _MOST_TEXT))
+    return MySQLError(code, state, text("message", fields.get("message", message), _MOST_TEXT))

@@ -111,7 +111,7 @@ def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> No
     if bound.tables:
         session.storage.resolve(bound.sql, bound.parameters)
         session.transaction.read()
-        session.trackers.noted(read=not updating, written=updating)
+        session.trackers.note(read=not updating, written=updating)
 
 
 def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:

@@ -98,8 +98,8 @@ async def _get_lock(session: Session, arguments: Arguments) -> Value:
         raise _wrong_count("GET_LOCK")
     seconds = _seconds(arguments[1])
     acquired = session.server.locks.acquire(str(arguments[0]), session.id)
-    got = await session.interruptible(acquired, None if seconds < 0 else seconds)
-    return int(bool(got))
+    locked = await session.interruptible(acquired, None if seconds < 0 else seconds)
+    return int(bool(locked))
 
 
 async def _release_lock(session: Session, arguments: Arguments) -> Value:

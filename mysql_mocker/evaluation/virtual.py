@@ -63,10 +63,10 @@ def _columns(session: Session) -> list[Row]:
     found: list[Row] = []
     for schema in session.catalogue.schemas():
         for table, _ in session.catalogue.tables(schema):
-            for place, column in enumerate(session.catalogue.columns(f"{schema}.{table}"), 1):
+            for ordinal, column in enumerate(session.catalogue.columns(f"{schema}.{table}"), 1):
                 kind = column.type.lower()
                 found.append(
-                    ("def", schema, table, column.name, place, column.default,
+                    ("def", schema, table, column.name, ordinal, column.default,
                      "NO" if column.not_null else "YES", kind.partition("(")[0], kind, column.key,
                      "auto_increment" if column.auto_increment else "")
                 )  # fmt: skip

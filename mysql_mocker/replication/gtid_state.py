@@ -99,12 +99,12 @@ class GtidState:
             for start, end in gtids.intervals(tsid)
             for number in range(start, end)
         ]
-        taken = [gtid for gtid in found if gtid not in self.owned]
-        self.owned |= dict.fromkeys(taken, thread)
+        newly_owned = [gtid for gtid in found if gtid not in self.owned]
+        self.owned |= dict.fromkeys(newly_owned, thread)
         try:
             yield
         finally:
-            for gtid in taken:
+            for gtid in newly_owned:
                 self.release(gtid)
 
     def release(self, gtid: Gtid) -> None:

@@ -133,7 +133,7 @@ class LogFiles:
         Returns:
             The GTIDs that were in them; None if there is no file `name`.
         """
-        places = [place for place, file in enumerate(self.files) if file.name == name]
+        places = [index for index, file in enumerate(self.files) if file.name == name]
         if not places:
             return None
         purged = EMPTY

@@ -69,9 +69,9 @@ def logged(
     """
     tokens = statement.tokens
     named = {
-        tokens[place + 1].text.lower()
-        for place in range(len(tokens) - 1)
-        if tokens[place].text == "@" and (place == 0 or tokens[place - 1].text != "@")
+        tokens[index + 1].text.lower()
+        for index in range(len(tokens) - 1)
+        if tokens[index].text == "@" and (index == 0 or tokens[index - 1].text != "@")
     }
     sql = _written_out(statement)
     return LoggedStatement(

@@ -71,13 +71,13 @@ class Cluster:
         self.servers = [
             Server(
                 chosen,
-                1 + place,
-                uuids[place],
-                listening.of_replica(place) if place else listening,
+                1 + index,
+                uuids[index],
+                listening.of_replica(index) if index else listening,
                 name,
-                logs.replicas if place else logs.primary,
+                logs.replicas if index else logs.primary,
             )
-            for place, name in enumerate(names)
+            for index, name in enumerate(names)
         ]
         self.primary = self.servers[0]
         self._promoting = asyncio.Lock()

@@ -41,7 +41,7 @@ class Surroundings:
         self.last_insert_id: int | None = None
         self._seed1, self._seed2 = rand_seeds(0)
 
-    def enter(self, timestamp: float, seed: int) -> None:
+    def set(self, timestamp: float, seed: int) -> None:
         """Sets clock and random numbers for the next statement."""
         self.timestamp = timestamp
         self.random.seed(seed)

@@ -79,14 +79,14 @@ class Items(list[_T]):
     """Parts of a statement; looking for one that it lacks raises a syntax error."""
 
     @overload
-    def __getitem__(self, place: SupportsIndex) -> _T: ...
+    def __getitem__(self, index: SupportsIndex) -> _T: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[_T]: ...
+    def __getitem__(self, index: slice) -> list[_T]: ...
 
-    def __getitem__(self, place: SupportsIndex | slice) -> _T | list[_T]:
+    def __getitem__(self, index: SupportsIndex | slice) -> _T | list[_T]:
         try:
-            return super().__getitem__(place)
+            return super().__getitem__(index)
         except IndexError:
             raise syntax_error("") from None
 
@@ -215,10 +215,10 @@ def _parse(statement: Statement) -> exp.Expr:
 
 
 def _unescape(literal: str) -> str:
-    def one(match: re.Match[str]) -> str:
+    def unescaped(match: re.Match[str]) -> str:
         return _ESCAPED.get(match[1], match[1]) if match[1] else "'"
 
-    return _ESCAPE.sub(one, literal[1:-1])
+    return _ESCAPE.sub(unescaped, literal[1:-1])
 
 
 def _take_out_literals(text: str, literals: dict[str, Value]) -> str:

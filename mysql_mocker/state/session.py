@@ -103,7 +103,7 @@ class Session:
         self.gtid_next = GtidNext(self)
         self.next_read_only: bool | None = None
         self.next_isolation: str | None = None
-        self.noted: list[Diagnostic] = []
+        self.reported: list[Diagnostic] = []
         self._complained: MySQLError | None = None
         self.diagnostics: list[Diagnostic] = []
         self.warning_count = 0
@@ -146,7 +146,7 @@ class Session:
         fixed = float(self.variables["timestamp"])
         self._clock = fixed or time.time() + self.server.clock.ahead / 1e6
         self._deadline = None
-        self.noted = self.diagnostics
+        self.reported = self.diagnostics
         self.warning_count = 0
         if clears:
             self.diagnostics = []
@@ -348,8 +348,8 @@ class Session:
         live: Mapping[str, Callable[[], Setting]] = {
             "last_insert_id": lambda: self.last_insert_id,
             "identity": lambda: self.last_insert_id,
-            "warning_count": lambda: len(self.noted),
-            "error_count": lambda: sum(d.level == "Error" for d in self.noted),
+            "warning_count": lambda: len(self.reported),
+            "error_count": lambda: sum(d.level == "Error" for d in self.reported),
             "timestamp": self.now,
             "gtid_next": lambda: self.gtid_next.text,
             "gtid_owned": lambda: str(self.gtid_next.owned or ""),

@@ -104,7 +104,7 @@ class Storage:
         Returns:
             The rows that it touched and the last rowid that it gave out.
         """
-        self.surroundings.enter(write.timestamp, write.seed)
+        self.surroundings.set(write.timestamp, write.seed)
         self.deadline = self._monotonic() + MAX_STATEMENT_SECONDS
         cursor = self._connection.execute(write.sql, write.parameters)
         self.returned = cursor.fetchall()

@@ -118,7 +118,7 @@ class Trackers:
             self._tell_characteristics()
         self._set_state(_IDLE)
 
-    def noted(
+    def note(
         self,
         *,
         read: bool = False,
@@ -129,12 +129,12 @@ class Trackers:
     ) -> None:
         """What a statement inside a transaction did; unsafe ones can replicate only as rows."""
         unsafe |= performance_schema or (written and self._state[0] == "T" and bool(self._xid))
-        for happened, place, letter in (
+        for happened, index, letter in (
             (performance_schema, _READ_OTHERS, "r"), (read, _READ, "R"), (written, _WRITE, "W"),
             (unsafe, _UNSAFE, "s"), (rows, _RESULT_SET, "S"),
         ):  # fmt: skip
             if happened and self._details and self._state[0] != "_":
-                self._set_state(self._state[:place] + letter + self._state[place + 1 :])
+                self._set_state(self._state[:index] + letter + self._state[index + 1 :])
 
     def snapshot_taken(self) -> None:
         """WITH CONSISTENT SNAPSHOT, which is reported even with the tracker off."""

@@ -119,7 +119,7 @@ class Transaction:
         if read_only is None:
             # If the transaction that is committed implicitly was READ ONLY, so is the new one.
             read_only = self.read_only or self.next_read_only
-        self.commit(told=False)
+        self.commit(tracked=False)
         self.explicit = True
         self.read_only = read_only
         self.session.trackers.transaction_began(xid=xid)
@@ -131,13 +131,13 @@ class Transaction:
             return self.session.next_read_only
         return bool(self.session.variables["transaction_read_only"])
 
-    def read(self, *, told: bool = True) -> None:
+    def read(self, *, tracked: bool = True) -> None:
         """A statement is about to read tables.
 
-        If that begins a transaction, trackers report it only where `told`.
+        If that begins a transaction, trackers report it only where `tracked`.
         """
         self._used = True
-        self._open_implicitly(told=told)
+        self._open_implicitly(tracked=tracked)
         if not self.active:
             return
         committed_reads = self.session.variables["transaction_isolation"] == "READ-COMMITTED"
@@ -175,11 +175,11 @@ class Transaction:
             self._storage.commit()
         self._begin(write=True)
 
-    def _open_implicitly(self, *, told: bool = True) -> None:
+    def _open_implicitly(self, *, tracked: bool = True) -> None:
         if not self.session.variables["autocommit"] and not self.active:
             self.implicit = True
             self.read_only = self.next_read_only
-            if told:
+            if tracked:
                 self.session.trackers.transaction_began(implicit=True)
 
     def end_statement(self, *, failed: bool) -> None:
@@ -240,18 +240,18 @@ class Transaction:
         session.next_read_only = session.next_isolation = None
         session.trackers.characteristics_set(isolation="", access="")
 
-    def commit(self, *, numbered: bool = False, told: bool = True) -> None:
+    def commit(self, *, numbered: bool = False, tracked: bool = True) -> None:
         """COMMIT, if anything is open.
 
         Args:
             numbered: it gets a GTID even without a write.
-            told: ALL_GTIDS reports at this point.
+            tracked: ALL_GTIDS reports at this point.
         """
         numbered = numbered or (self.active and self.session.gtid_next.owned is not None)
         self._commit(self._storage, self.writes, numbered=numbered, locked=self._locked)
         if self.active:
             self.session.gtid_next.end()
-            if told:
+            if tracked:
                 self._tell_all()
         self._end()
 
@@ -337,10 +337,10 @@ class Transaction:
         Raises:
             MySQLError: 1305.
         """
-        place = self.savepoint_at(name)
+        index = self.savepoint_at(name)
         self._at_storage("ROLLBACK TO", name)
-        del self.writes[self.savepoints[place][1] :]
-        del self.savepoints[place + 1 :]
+        del self.writes[self.savepoints[index][1] :]
+        del self.savepoints[index + 1 :]
 
     def release(self, name: str) -> None:
         """RELEASE SAVEPOINT.
@@ -348,9 +348,9 @@ class Transaction:
         Raises:
             MySQLError: 1305.
         """
-        place = self.savepoint_at(name)
+        index = self.savepoint_at(name)
         self._at_storage("RELEASE", name)
-        del self.savepoints[place:]
+        del self.savepoints[index:]
 
     def _at_storage(self, action: str, name: str) -> None:
         if self._storage.in_transaction:
@@ -362,9 +362,9 @@ class Transaction:
         Raises:
             MySQLError: 1305.
         """
-        for place, (known, _) in enumerate(self.savepoints):
+        for index, (known, _) in enumerate(self.savepoints):
             if known == name:
-                return place
+                return index
         raise MySQLError(1305, "42000", f"SAVEPOINT {name} does not exist")
 
     # XA.

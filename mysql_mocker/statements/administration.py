@@ -18,8 +18,8 @@ async def kill(session: Session, statement: Statement) -> Done:
         MySQLError: 1094 for an unknown id, 1317 for the session's own connection.
     """
     words = statement.words
-    place = 2 if words[1] in ("QUERY", "CONNECTION") else 1
-    value = await evaluate(session, statement, statement.expressions(place)[0])
+    position = 2 if words[1] in ("QUERY", "CONNECTION") else 1
+    value = await evaluate(session, statement, statement.expressions(position)[0])
     if not isinstance(value, int):
         raise syntax_error(statement.text)
     target = value
@@ -68,8 +68,8 @@ async def maintain(session: Session, statement: Statement) -> Rows:
     """
     words = statement.words
     verb = words[0].lower()
-    place = words.index("TABLE") if "TABLE" in words else words.index("TABLES")
-    text = statement.source(place + 1, len(words) - 1).replace("`", "")
+    position = words.index("TABLE") if "TABLE" in words else words.index("TABLES")
+    text = statement.source(position + 1, len(words) - 1).replace("`", "")
     rows = []
     binlog = verb != "check"
     if binlog:

@@ -51,8 +51,8 @@ async def assign(session: Session, statement: Statement) -> Done:
         return Done()
     if words[1] == "ROLE":
         return Done()
-    place = 2 if words[1] in _SCOPES else 1
-    if words[place] == "TRANSACTION":
+    position = 2 if words[1] in _SCOPES else 1
+    if words[position] == "TRANSACTION":
         _transaction(session, statement, _SCOPES.get(words[1], ""))
         return Done()
     for item in _items(statement):
@@ -64,11 +64,11 @@ def _items(statement: Statement) -> list[Statement]:
     """The assignments between top-level commas."""
     items: list[Statement] = []
     depth, start = 0, 1
-    for place, token in enumerate(statement.tokens):
+    for position, token in enumerate(statement.tokens):
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth == 0 and place and token.token_type is TokenType.COMMA:
-            items.append(statement.part(start, place))
-            start = place + 1
+        if depth == 0 and position and token.token_type is TokenType.COMMA:
+            items.append(statement.part(start, position))
+            start = position + 1
     items.append(statement.part(start))
     return items
 
@@ -97,11 +97,11 @@ def _names(session: Session, charset: str) -> None:
 
 def _split(item: Statement) -> tuple[list[Token], Statement]:
     """Tokens before ``=`` or ``:=``, and the expression after it."""
-    for place, token in enumerate(item.tokens):
+    for position, token in enumerate(item.tokens):
         if token.text in ("=", ":="):
-            return list(item.tokens[:place]), item.part(place + 1)
-        if token.text == ":" and item.tokens[place + 1].text == "=":
-            return list(item.tokens[:place]), item.part(place + 2)
+            return list(item.tokens[:position]), item.part(position + 1)
+        if token.text == ":" and item.tokens[position + 1].text == "=":
+            return list(item.tokens[:position]), item.part(position + 2)
     raise syntax_error(item.text)
 
 

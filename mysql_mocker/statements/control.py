@@ -105,9 +105,9 @@ async def lock_tables(session: Session, statement: Statement) -> Done:
         MySQLError: 1046 or 1146.
     """
     tables = [
-        session.stored(statement.tokens[place - 1].text)
-        for place, word in enumerate(statement.words)
-        if word in ("READ", "WRITE") and place > 2 and statement.words[place - 2] != "."
+        session.stored(statement.tokens[position - 1].text)
+        for position, word in enumerate(statement.words)
+        if word in ("READ", "WRITE") and position > 2 and statement.words[position - 2] != "."
     ]
     session.transaction.commit()
     for table in tables:

@@ -99,7 +99,7 @@ async def _create_table(session: Session, statement: Statement, tree: exp.Create
         _check_schema(session, stored)
         session.check_read_write()
         session.check_temporary()
-        session.transaction.read(told=False)
+        session.transaction.read(tracked=False)
         session.trackers.transaction_ended()
         session.trackers.state_set()
     else:
@@ -260,12 +260,12 @@ async def _drop_index(session: Session, statement: Statement) -> Done:
     return Done(info=_REBUILT)
 
 
-def name_at(statement: Statement, place: int) -> tuple[str, str]:
-    """A table's name at token `place`: schema (perhaps empty) and table."""
+def name_at(statement: Statement, position: int) -> tuple[str, str]:
+    """A table's name at token `position`: schema (perhaps empty) and table."""
     tokens = statement.tokens
-    if place + 1 < len(tokens) and tokens[place + 1].text == ".":
-        return tokens[place].text, tokens[place + 2].text
-    return "", tokens[place].text
+    if position + 1 < len(tokens) and tokens[position + 1].text == ".":
+        return tokens[position].text, tokens[position + 2].text
+    return "", tokens[position].text
 
 
 async def _truncate(session: Session, tree: exp.TruncateTable) -> Done:
@@ -286,12 +286,12 @@ async def _truncate(session: Session, tree: exp.TruncateTable) -> Done:
 
 async def _rename(session: Session, statement: Statement) -> Done:
     await begin(session)
-    place = 2
-    while place < len(statement.tokens):
-        old = name_at(statement, place)
-        place += 4 if old[0] else 2
-        new = name_at(statement, place)
-        place += 4 if new[0] else 2
+    position = 2
+    while position < len(statement.tokens):
+        old = name_at(statement, position)
+        position += 4 if old[0] else 2
+        new = name_at(statement, position)
+        position += 4 if new[0] else 2
         _rename_table(session, session.stored(old[1], old[0]), session.stored(new[1], new[0]))
     end(session)
     return Done()

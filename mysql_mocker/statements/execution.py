@@ -48,8 +48,8 @@ class Execution:
             session.diagnostics, session.warning_count, session.row_count = [], 0, 0
             session.transaction.end_statement(failed=False)
             await answer(Done(), False)
-        for place, statement in enumerate(statements):
-            more = place + 1 < len(statements)
+        for index, statement in enumerate(statements):
+            more = index + 1 < len(statements)
             await self.run(statement, answer, more=more, schema=session.schema)
 
     async def run(
@@ -83,7 +83,7 @@ class Execution:
         session.row_count = result.affected_rows if isinstance(result, Done) else -1
         session.warning_count = 0 if diagnostic else len(session.diagnostics)
         if isinstance(result, Rows):
-            session.trackers.noted(rows=True)
+            session.trackers.note(rows=True)
         await answer(result, more)
 
     def knows(self, statement: Statement) -> bool:

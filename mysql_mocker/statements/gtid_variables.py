@@ -49,23 +49,23 @@ def _purge(session: Session, text: str) -> None:
     server = session.server
     adding = text.lstrip().startswith("+")
     try:
-        given = GtidSet.parse(text.lstrip().removeprefix("+"))
+        gtids = GtidSet.parse(text.lstrip().removeprefix("+"))
         purged = GtidSet.parse(str(server.variable("gtid_purged")))
     except MalformedGtidSetError as error:
         raise _wrong("gtid_purged", text) from error
     executed = server.gtids.executed
-    if adding and given & executed:
+    if adding and gtids & executed:
         raise _refused("the added gtid set must not overlap with @@GLOBAL.GTID_EXECUTED")
-    if not adding and not purged <= given:
+    if not adding and not purged <= gtids:
         raise _refused("the new value must be a superset of the old value")
-    if not adding and (given - purged) & executed:
+    if not adding and (gtids - purged) & executed:
         raise _refused(
             "the being assigned value contains some GTIDs that are in @@GLOBAL.GTID_EXECUTED but "
             "not in @@GLOBAL.GTID_PURGED"
         )
-    server.gtids.purged = purged | given
-    server.keeper.save(given)
-    server.gtids.add(given)
+    server.gtids.purged = purged | gtids
+    server.keeper.save(gtids)
+    server.gtids.add(gtids)
 
 
 def _refused(why: str) -> MySQLError:

@@ -66,20 +66,20 @@ class Numbering:
         absent = self.key.name.lower() not in names
         if absent:
             tree.this.append("expressions", exp.to_identifier(self.key.name, quoted=True))
-        place = len(names) if absent else names.index(self.key.name.lower())
+        column = len(names) if absent else names.index(self.key.name.lower())
         for row, without in zip_longest(values.expressions, refused, fillvalue=False):
             if isinstance(row, exp.Expr):
-                self._fill_row(row, place, absent=absent, refused=bool(without))
+                self._fill_row(row, column, absent=absent, refused=bool(without))
         self._end = max(self._end, self.start + self._generated)
 
-    def _fill_row(self, row: exp.Expr, place: int, *, absent: bool, refused: bool) -> None:
-        if absent and len(row.expressions) == place:
+    def _fill_row(self, row: exp.Expr, column: int, *, absent: bool, refused: bool) -> None:
+        if absent and len(row.expressions) == column:
             row.append("expressions", exp.Null())
-        node = row.expressions[place] if place < len(row.expressions) else None
+        node = row.expressions[column] if column < len(row.expressions) else None
         if isinstance(node, exp.Null) or (self._zero_counts() and _is_zero(node)):
             self._generated += 1
             self.last = self._end + 1
-            row.expressions[place].replace(exp.Literal.number(self.last))
+            row.expressions[column].replace(exp.Literal.number(self.last))
             self.first = self.first or self.last
             self._end += not refused
         elif isinstance(node, exp.Literal) and node.name.isdigit():

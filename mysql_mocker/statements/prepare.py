@@ -62,7 +62,7 @@ def _unknown(name: str, action: str) -> MySQLError:
     return MySQLError(1243, "HY000", message)
 
 
-def one(text: str, sql_mode: str, schema: str | None) -> Statement:
+def single_statement(text: str, sql_mode: str, schema: str | None) -> Statement:
     """The only statement of a text, which is prepared in a schema.
 
     Raises:
@@ -123,7 +123,7 @@ async def prepare(session: Session, statement: Statement) -> Done:
         text = session.storage.surroundings.user_variables.get(tokens[4].text.lower())
     session.prepared.pop(tokens[1].text.lower(), None)
     next(session.statement_numbers)
-    inner = one(str(text), str(session.variables["sql_mode"]), session.schema)
+    inner = single_statement(str(text), str(session.variables["sql_mode"]), session.schema)
     resolve(session, inner)
     session.prepared[tokens[1].text.lower()] = str(text), session.schema
     session.trackers.state_set()
@@ -143,11 +143,11 @@ async def execute(
     if name not in session.prepared:
         raise _unknown(name, "EXECUTE")
     text, schema = session.prepared[name]
-    inner = one(text, str(session.variables["sql_mode"]), schema)
+    inner = single_statement(text, str(session.variables["sql_mode"]), schema)
     variables = session.storage.surroundings.user_variables
     values = [
-        variables.get(tokens[place + 1].text.lower())
-        for place, token in enumerate(tokens)
+        variables.get(tokens[position + 1].text.lower())
+        for position, token in enumerate(tokens)
         if token.text == "@"
     ]
     if len(values) != inner.parameters:

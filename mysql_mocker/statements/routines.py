@@ -24,14 +24,14 @@ from mysql_mocker.statements import definition
 _BODY = re.compile(r"\bBEGIN\b(.*)\bEND\b\s*$", re.S | re.I)
 
 
-def _head(statement: Statement, place: int, session: Session) -> tuple[str, str]:
-    """Schema and name at token `place`."""
+def _head(statement: Statement, position: int, session: Session) -> tuple[str, str]:
+    """Schema and name at token `position`."""
     tokens = statement.tokens
-    if place + 1 < len(tokens) and tokens[place + 1].text == ".":
-        return tokens[place].text, tokens[place + 2].text.lower()
+    if position + 1 < len(tokens) and tokens[position + 1].text == ".":
+        return tokens[position].text, tokens[position + 2].text.lower()
     if session.schema is None:
         raise no_database_selected()
-    return session.schema, tokens[place].text.lower()
+    return session.schema, tokens[position].text.lower()
 
 
 async def create(session: Session, statement: Statement) -> Done:
@@ -41,9 +41,9 @@ async def create(session: Session, statement: Statement) -> Done:
         MySQLError: 1235 for parameters, 1304 for a routine that exists.
     """
     words = statement.words
-    place = next(i for i, word in enumerate(words) if word in ("PROCEDURE", "FUNCTION"))
-    kind = words[place]
-    schema, name = _head(statement, place + 1, session)
+    position = next(i for i, word in enumerate(words) if word in ("PROCEDURE", "FUNCTION"))
+    kind = words[position]
+    schema, name = _head(statement, position + 1, session)
     opening = words.index("(")
     if words[opening + 1] != ")":
         raise unsupported("parameters of stored routines")
@@ -151,12 +151,14 @@ def is_own(session: Session, statement: Statement) -> bool:
 async def _arguments(session: Session, statement: Statement) -> list[Value]:
     """The values between the parentheses of a CALL."""
     opening = statement.words.index("(") if "(" in statement.words else len(statement.words)
-    given = statement.tokens[opening + 1 : -1]
-    if not given:
+    argument_tokens = statement.tokens[opening + 1 : -1]
+    if not argument_tokens:
         return []
     if statement.words[-1] != ")":
         raise syntax_error(statement.text)
-    listed = replace(statement, tokens=[Token(TokenType.SELECT, "SELECT"), *given], _parsed=None)
+    listed = replace(
+        statement, tokens=[Token(TokenType.SELECT, "SELECT"), *argument_tokens], _parsed=None
+    )
     return [await evaluate(session, listed, tree) for tree in listed.parse().expressions]
 
 

@@ -67,7 +67,7 @@ async def select(session: Session, statement: Statement) -> Rows:
     if locking and session.transaction.active:
         await session.transaction.lock()
     surroundings = session.storage.surroundings
-    surroundings.enter(session.now(), id(bound))
+    surroundings.set(session.now(), id(bound))
     header, rows = session.storage.read(bound.sql, bound.parameters)
     if surroundings.last_insert_id is not None:
         session.last_insert_id, surroundings.last_insert_id = surroundings.last_insert_id, None
@@ -100,15 +100,15 @@ def _found_rows(session: Session, bound: Bound, count: int, *, calculating: bool
 def _as_declared(definitions: Sequence[ColumnDefinition41], rows: Sequence[Row]) -> Sequence[Row]:
     """Formats values as their columns are declared: SQLite keeps them as they were given."""
     kinds = {
-        place: column
-        for place, column in enumerate(definitions)
+        column_index: column
+        for column_index, column in enumerate(definitions)
         if column.type in _FIXED_FORMS and column.decimals != value_type.NO_DECIMALS
     }
     if not kinds:
         return rows
 
-    def formed(place: int, value: Value) -> Value:
-        column = kinds.get(place)
+    def formed(column_index: int, value: Value) -> Value:
+        column = kinds.get(column_index)
         if column is None:
             return value
         if column.type in (FieldType.MYSQL_TYPE_NEWDECIMAL, FieldType.MYSQL_TYPE_DOUBLE):
@@ -119,7 +119,7 @@ def _as_declared(definitions: Sequence[ColumnDefinition41], rows: Sequence[Row])
             return value[:10]
         return f"{value} 00:00:00" if len(value) == 10 else value
 
-    return [[formed(place, value) for place, value in enumerate(row)] for row in rows]
+    return [[formed(column_index, value) for column_index, value in enumerate(row)] for row in rows]
 
 
 async def do(session: Session, statement: Statement) -> Done:

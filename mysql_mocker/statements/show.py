@@ -64,7 +64,7 @@ async def show(session: Session, statement: Statement) -> Rows:
     if _subject(statement) in _IN_DICTIONARY:
         _read_dictionary(session)
     if _subject(statement).endswith(("VARIABLES", "STATUS")):
-        session.trackers.noted(performance_schema=True)
+        session.trackers.note(performance_schema=True)
     names = [_with_pattern(statement, names[0]), *names[1:]]
     return Rows(server_columns(_subject(statement), names, rows), rows)
 
@@ -72,7 +72,7 @@ async def show(session: Session, statement: Statement) -> Rows:
 def _read_dictionary(session: Session) -> None:
     """The dictionary's tables are tables of InnoDB: reading them begins a transaction."""
     session.transaction.read()
-    session.trackers.noted(read=True)
+    session.trackers.note(read=True)
 
 
 def _subject(statement: Statement) -> str:
@@ -167,7 +167,7 @@ def _schema(session: Session, statement: Statement) -> str:
     words = statement.words
     places = [i for i, word in enumerate(words) if word in ("FROM", "IN")]
     ends = [words.index(word) for word in ("LIKE", "WHERE") if word in words]
-    places = [place for place in places if not ends or place < min(ends)]
+    places = [position for position in places if not ends or position < min(ends)]
     name = statement.tokens[places[-1] + 1].text if places else session.schema
     if name is None:
         raise MySQLError(1046, "3D000", "No database selected")
@@ -187,15 +187,15 @@ def _tables(session: Session, statement: Statement) -> Table:
 def _named_table(session: Session, statement: Statement) -> str:
     """Stored name of the table in ``FROM table [FROM schema]`` or ``FROM schema.table``."""
     words = statement.words
-    place = next((i for i, word in enumerate(words) if word in ("FROM", "IN")), None)
-    if place is None:
+    position = next((i for i, word in enumerate(words) if word in ("FROM", "IN")), None)
+    if position is None:
         raise unsupported(statement.text)
     tokens = statement.tokens
-    table, schema = tokens[place + 1].text, ""
-    if len(words) > place + 2 and words[place + 2] == ".":
-        table, schema = tokens[place + 3].text, table
-    elif len(words) > place + 3 and words[place + 2] in ("FROM", "IN"):
-        schema = tokens[place + 3].text
+    table, schema = tokens[position + 1].text, ""
+    if len(words) > position + 2 and words[position + 2] == ".":
+        table, schema = tokens[position + 3].text, table
+    elif len(words) > position + 3 and words[position + 2] in ("FROM", "IN"):
+        schema = tokens[position + 3].text
     return session.stored(table, schema)
 
 

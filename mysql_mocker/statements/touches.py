@@ -58,8 +58,8 @@ def _inserted(tree: exp.Insert, key: str, columns: list[str]) -> int | None:
     if key not in order or not isinstance(values, exp.Values) or len(values.expressions) != 1:
         return None
     row = values.expressions[0].expressions
-    place = order.index(key)
-    return _integer(row[place]) if place < len(row) else None
+    column = order.index(key)
+    return _integer(row[column]) if column < len(row) else None
 
 
 def _integer(node: exp.Expr) -> int | None:

@@ -71,7 +71,7 @@ async def _run(
     storage = session.storage
     write = session.note(bound.sql, bound.parameters)
     reads = isinstance(bound.tree, exp.Insert) and len(bound.tables) > 1
-    session.trackers.noted(read=reads, written=True, unsafe=unsafe)
+    session.trackers.note(read=reads, written=True, unsafe=unsafe)
     rows, last_id = storage.write(write)
     if rows and not temporary:
         session.transaction.writes.append(replace(write, touches=touches))
@@ -207,7 +207,7 @@ async def insert(session: Session, statement: Statement) -> Done:
     _fill_defaults(tree, columns)
     ignoring = bool(tree.args.get("ignore"))
     conflict = tree.args.get("conflict")
-    given = [name.name.lower() for name in _named_columns(tree)]
+    column_names = [name.name.lower() for name in _named_columns(tree)]
     bound, written = await _bound_insert(session, statement, tree)
     if any(column.auto_increment for column in columns):
         written.set("returning", exp.Returning(expressions=[exp.column("rowid")]))
@@ -232,7 +232,7 @@ async def insert(session: Session, statement: Statement) -> Done:
     except sqlite3.IntegrityError as error:
         if "NOT NULL" in str(error):
             numbering = None  # such a row is refused before it gets its number
-        raise _constraint(session, error, stored, written, given) from error
+        raise _constraint(session, error, stored, written, column_names) from error
     finally:
         _keep_number(numbering, candidates, rows)
     if candidates is None:
@@ -276,9 +276,11 @@ def _row(session: Session, stored: str, numbering: Numbering | None) -> Sequence
 def _check_widths(tree: exp.Insert, columns: list[Column]) -> None:
     wanted = len(_named_columns(tree)) or len(columns)
     values = tree.expression
-    for place, row in enumerate(values.expressions if isinstance(values, exp.Values) else (), 1):
+    for row_number, row in enumerate(
+        values.expressions if isinstance(values, exp.Values) else (), 1
+    ):
         if len(row.expressions) != wanted and (row.expressions or wanted):
-            message = f"Column count doesn't match value count at row {place}"
+            message = f"Column count doesn't match value count at row {row_number}"
             raise MySQLError(1136, "21S01", message)
 
 
@@ -302,8 +304,8 @@ def _fill_defaults(tree: exp.Insert, columns: list[Column]) -> None:
     for row in values.expressions:
         if not row.expressions and not _named_columns(tree):
             row.set("expressions", [exp.Var(this="DEFAULT") for _ in columns])
-        for place, node in enumerate(list(row.expressions)):
-            column = order[place] if place < len(order) else None
+        for position, node in enumerate(list(row.expressions)):
+            column = order[position] if position < len(order) else None
             if _is_default(node) and column is not None:
                 node.replace(_default(column))
 
@@ -340,13 +342,17 @@ def _differs(assignment: exp.Expr) -> exp.Expr:
 
 
 def _constraint(
-    session: Session, error: sqlite3.IntegrityError, stored: str, tree: exp.Expr, given: list[str]
+    session: Session,
+    error: sqlite3.IntegrityError,
+    stored: str,
+    tree: exp.Expr,
+    column_names: list[str],
 ) -> Exception:
     text = str(error)
     if text.startswith("UNIQUE"):
         return duplicates.error(session, stored, tree)
     missing = re.match(r"NOT NULL constraint failed: .+\.(.+)", text)
-    if missing is not None and given and missing[1].lower() not in given:
+    if missing is not None and column_names and missing[1].lower() not in column_names:
         return MySQLError(1364, "HY000", f"Field '{missing[1]}' doesn't have a default value")
     return error
 

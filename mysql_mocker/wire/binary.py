@@ -82,9 +82,9 @@ def row(columns: Sequence[ColumnDefinition41], values: Row) -> bytes:
     """A row's payload: NULL bitmap with an offset of two bits, then the values (fact 7.4)."""
     nulls = bytearray((len(columns) + 9) // 8)
     out = []
-    for place, (column, value) in enumerate(zip(columns, values, strict=True)):
+    for column_index, (column, value) in enumerate(zip(columns, values, strict=True)):
         if value is None:
-            nulls[(place + 2) // 8] |= 1 << (place + 2) % 8
+            nulls[(column_index + 2) // 8] |= 1 << (column_index + 2) % 8
         else:
             out.append(_encode(column, value))
     return b"\0" + bytes(nulls) + b"".join(out)

@@ -43,10 +43,10 @@ def _fatal(message: str) -> MySQLError:
     return MySQLError(1236, "HY000", message)
 
 
-def _where(what: str, file: LogFile, position: int, event: int, byte: int) -> str:
+def _where(message: str, file: LogFile, position: int, event: int, byte: int) -> str:
     """What went wrong, and where: as a server ends these messages."""
     return (
-        f"{what}; the first event '{file.name}' at {position}, the last event read from "
+        f"{message}; the first event '{file.name}' at {position}, the last event read from "
         f"'./{file.name}' at {event}, the last byte read from './{file.name}' at {byte}."
     )
 
@@ -228,8 +228,10 @@ class BinlogDump:
             at += header.length
             head = head or at
         if at != position:
-            what = "binlog truncated in the middle of event; consider out of disk space on source"
-            raise _fatal(_where(what, file, position, head, len(file.data)))
+            message = (
+                "binlog truncated in the middle of event; consider out of disk space on source"
+            )
+            raise _fatal(_where(message, file, position, head, len(file.data)))
 
     async def _send(self, file: LogFile, begin: int, end: int) -> None:
         while begin < end:

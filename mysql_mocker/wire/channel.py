@@ -126,10 +126,10 @@ class Channel(asyncio.BufferedProtocol):
             return memoryview(b"")
         if self._gone or self._transport is None:
             raise ConnectionGoneError
-        taken = self._surplus[:count]
+        data = self._surplus[:count]
         del self._surplus[:count]
-        self._target, self._filled = memoryview(bytearray(count)), len(taken)
-        self._target[: len(taken)] = taken
+        self._target, self._filled = memoryview(bytearray(count)), len(data)
+        self._target[: len(data)] = data
         if self._filled < count:
             self._full = asyncio.get_running_loop().create_future()
             self._transport.resume_reading()

@@ -166,8 +166,8 @@ async def check_password(
         channel.add(_FAST_AUTHENTICATION_OK)
         return
     # After COM_CHANGE_USER the server always asks with a nonce of its own (fact 6.7).
-    asked = NATIVE if change_user else plugin
-    exchange = PasswordExchange(asked, auth_response, nonce, channel.secure, rsa_key())
+    requested_plugin = NATIVE if change_user else plugin
+    exchange = PasswordExchange(requested_plugin, auth_response, nonce, channel.secure, rsa_key())
     try:
         reply = exchange.start()
         while exchange.password is None:

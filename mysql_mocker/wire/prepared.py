@@ -45,12 +45,14 @@ class Prepared:
             raise MySQLError(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
         if self.types is None and not self.long_data:
             return self.statement.with_parameters([None] * self.statement.parameters)
-        given = list(command.decode(self.types, frozenset(self.long_data)))
+        arguments = list(command.decode(self.types, frozenset(self.long_data)))
         types = self.types or ()
-        for place in sorted(self.long_data):
-            given.insert(place, QueryAttribute("", types[place].type, self.long_data[place]))
+        for parameter in sorted(self.long_data):
+            arguments.insert(
+                parameter, QueryAttribute("", types[parameter].type, self.long_data[parameter])
+            )
         self.long_data.clear()
-        values = [binary.bound_value(value) for value in given[: self.statement.parameters]]
+        values = [binary.bound_value(value) for value in arguments[: self.statement.parameters]]
         return self.statement.with_parameters(values)
 
 
@@ -69,7 +71,7 @@ class PreparedStatements:
         """
         number = next(self._session.statement_numbers)
         sql_mode, schema = str(self._session.variables["sql_mode"]), self._session.schema
-        statement = prepare.one(text, sql_mode, schema)
+        statement = prepare.single_statement(text, sql_mode, schema)
         prepare.resolve(self._session, statement)
         columns: Sequence[ColumnDefinition41] = []
         if statement.words[0] in ("SELECT", "WITH", "(", "VALUES", "TABLE"):

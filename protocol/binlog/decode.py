@@ -62,7 +62,7 @@ _UNREAD: Final = frozenset(
 )
 
 
-def known(event: Event) -> bool:
+def is_known(event: Event) -> bool:
     """Whether this is a type whose meaning is known, read or not."""
     kind = event.type
     return kind in _READERS or kind in _READERS_BY_KIND or kind in _UNREAD

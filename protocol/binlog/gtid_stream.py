@@ -55,19 +55,19 @@ class GtidStream:
         self._data += data
         data = bytes(self._data)
         found: list[GtidEvent] = []
-        place = 0
+        offset = 0
         while not self.ended:
-            step = min(self._skip, len(data) - place)
-            place += step
+            step = min(self._skip, len(data) - offset)
+            offset += step
             self._skip -= step
-            if self._skip or len(data) - place < _FRAME:
+            if self._skip or len(data) - offset < _FRAME:
                 break
-            length = int.from_bytes(data[place : place + 3], "little")
+            length = int.from_bytes(data[offset : offset + 3], "little")
             if self._joins:
                 self._join(length)
-                place += _FRAME
+                offset += _FRAME
                 continue
-            begin = place + _FRAME
+            begin = offset + _FRAME
             if len(data) - begin < min(length, 1 + HEADER_BYTES):
                 break
             if length == 0:
@@ -81,17 +81,17 @@ class GtidStream:
                 self._begin(header, length)
                 kept = header.type in _KEPT
             if not kept:
-                place, self._skip = begin, length
+                offset, self._skip = begin, length
                 continue
             if length > _LONGEST_KEPT:
                 raise MalformedBinlogError(0, f"{length} bytes are too many for such an event")
             if len(data) - begin < length:
                 break
-            place = begin + length
-            event = self._take(data[begin:place])
+            offset = begin + length
+            event = self._take(data[begin:offset])
             if event is not None:
                 found.append(event)
-        del self._data[:place]
+        del self._data[:offset]
         return found
 
     def _begin(self, header: Header, length: int) -> None:

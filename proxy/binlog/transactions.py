@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from protocol.binlog.decode import decode, known
+from protocol.binlog.decode import decode, is_known
 from protocol.binlog.event import Event
 from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.log_reader import LogReader
@@ -48,7 +48,7 @@ class LogFile:
         """Yield its transactions up to its end, or up to the fault that `damage` then names."""
         try:
             for event in self._events():
-                if not known(event):
+                if not is_known(event):
                     self.unknown[event.type] += 1
                 elif event.type in GtidEvent.TYPES:
                     gtid_event = decode(event)

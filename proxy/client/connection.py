@@ -145,7 +145,7 @@ class ClientConnection:
     def send_error(self, error: ErrPacket, sequence_id: int = 1) -> None:
         """Answer the command with an ERR packet."""
         if self._session is not None:
-            error = error.told_in(self._session.results)
+            error = error.in_character_set(self._session.results)
         self.write(frame(error.serialise(self.capabilities), sequence_id))
 
     def fail(self, code: ServerErrorCode, message: str, sequence_id: int = 1) -> None:

@@ -15,7 +15,7 @@ from protocol.compression import (
     ZSTD_LEVELS,
     Algorithm,
     Compression,
-    agreed,
+    agreed_algorithm,
 )
 from protocol.constants import AUTOCOMMIT, Capability
 from protocol.errors import ProtocolError, ServerErrorCode
@@ -120,14 +120,14 @@ class Listener:
         """Take no more clients."""
         self._acceptor.stop()
 
-    async def _take(self, taken: socket.socket) -> None:
+    async def _take(self, accepted: socket.socket) -> None:
         try:
-            taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, channel = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: PacketChannel(LOGIN_PACKET_LIMIT), taken
+                lambda: PacketChannel(LOGIN_PACKET_LIMIT), accepted
             )
         except OSError:
-            taken.close()  # the client has left already
+            accepted.close()  # the client has left already
             return
         await self._welcome(channel)
 
@@ -231,11 +231,11 @@ class Welcome:
         tracking = rules.initial(login.database or "").tracking
         shared.client_profiles.saw(self._where, login.capabilities, login.username)
         greeted, self._greeted = self._greeted, None
-        entered = await open_primary(shared, channel, login, authentication, tracking, greeted)
-        if entered is None:
+        opened = await open_primary(shared, channel, login, authentication, tracking, greeted)
+        if opened is None:
             return
-        login = entered.login
-        connection = entered.connection
+        login = opened.login
+        connection = opened.connection
         if connection.stage == SANDBOX and not await self._in_sandbox(
             login, connection, capabilities
         ):
@@ -316,7 +316,7 @@ class Welcome:
 
     def _agree_on_compression(self, response: HandshakeResponse41) -> bool:
         """Choose the algorithm; False if none can be, of which the client was told."""
-        algorithm = agreed(response.capabilities & self._offered)
+        algorithm = agreed_algorithm(response.capabilities & self._offered)
         level = ZLIB_LEVEL
         if algorithm not in self._shared.config.client_compression:
             self._refuse_compression(
@@ -351,7 +351,7 @@ class Welcome:
         primary = shared.topology.primary
         if shared.sessions.accepting > _GREETED_AT_ONCE or shared.now() < primary.down_until:
             return
-        usual = shared.client_profiles.expected(self._where)
+        usual = shared.client_profiles.prediction(self._where)
         if usual is not None:
             kept = shared.logins.reserve(primary, *usual)
             if kept is not None:

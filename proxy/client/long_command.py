@@ -68,7 +68,7 @@ class LongCommand:
             if held:
                 self._give(b"".join(held))
             self._client.resume_reading()
-            self._ended()
+            self._on_end()
 
     def discard(self, then: Callable[[], None] | None = None) -> None:
         """Drop the parts; `then` sends the error, once all of them have come."""
@@ -82,7 +82,7 @@ class LongCommand:
             self._held.append(data)
         else:
             self._give(data)
-        self._ended()
+        self._on_end()
 
     def _give(self, data: bytes) -> None:
         if self._change is not None:
@@ -91,7 +91,7 @@ class LongCommand:
         if self._to is not None:
             self._to(data)
 
-    def _ended(self) -> None:
+    def _on_end(self) -> None:
         """All of it was taken."""
         if not self.going and self._held is None and self._then is not None:
             then = self._then

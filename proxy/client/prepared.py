@@ -115,7 +115,9 @@ class PreparedStatements:
         """Its cursor is gone."""
         self._cursors.pop(prepared.number, None)
 
-    def ended(self, prepared: PreparedStatement, code: Code, connection: ServerConnection) -> None:
+    def on_answer(
+        self, prepared: PreparedStatement, code: Code, connection: ServerConnection
+    ) -> None:
         """A server answered a command about it."""
         stream = connection.stream
         if code is Code.COM_STMT_EXECUTE:

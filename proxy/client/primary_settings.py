@@ -56,7 +56,7 @@ class PrimarySettings:
             primary.view.show(state.trackers.shown, state.trackers.shown_variables)
         self._servers.track()
 
-    def made(self, tracking: str) -> None:
+    def on_connect(self, tracking: str) -> None:
         """The connection is a new one, with the proxy's settings and this session_track_gtids."""
         self.undone = False
         self.untracked = tracking != self._state.trackers.gtids
@@ -78,7 +78,7 @@ class PrimarySettings:
             and not (self.undone and command_properties.may_set(command))
         ):
             return ()  # the client would find it among its own statements
-        if state.suspect:
+        if state.trackers_pending:
             # Trackers of an earlier failure would come with the answer to this SET.
             effects.pin_unknown(command, state)
         # Inside a transaction GTID tracking stays as it is, and the proxy's value shows.
@@ -96,8 +96,8 @@ class PrimarySettings:
             state.commits.tracked()
         return restore(primary, state, self._restoring)
 
-    def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
+    def on_restore(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; after an error only this shows if a transaction is open."""
-        self._state.transaction.restored(stream.status)
+        self._state.transaction.on_restore(stream.status)
         if self._restoring:
             primary.mirror.tracks_all = self._restoring == "ALL_GTIDS"

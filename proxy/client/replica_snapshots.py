@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from proxy.client.statements import transaction as transaction_statements
-from proxy.client.statements.probe import probed
+from proxy.client.statements.probe import probe_result
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import ConflictPolicy
 from routing.transaction.stage import SNAPSHOT_MOVED
@@ -66,7 +66,7 @@ class ReplicaSnapshots:
         reads = transaction.reads
         if reads is None or not transaction.is_unheard_of:
             return ()
-        transaction.heard_of()
+        transaction.on_primary_begin()
         return transaction_statements.begin_implied(reads, primary.query_attributes)
 
     def _move(self, primary: ServerConnection) -> Batch:
@@ -75,7 +75,7 @@ class ReplicaSnapshots:
         self._transaction.move(primary.server)
         return transaction_statements.take_primary_snapshot(primary.query_attributes)
 
-    def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
+    def take_answer(self, connection: ServerConnection, purpose: Purpose) -> bool:
         """Take what a server says of its snapshot; whether that was its last answer."""
         of_primary = connection is self._servers.primary
         reads = connection.mirror.transaction_reads
@@ -84,9 +84,9 @@ class ReplicaSnapshots:
             return False
         if purpose is Purpose.SNAPSHOT:
             if connection.stream.error is not None:
-                moment.failed()
+                moment.on_failure()
             return False
-        answer = probed(connection)
+        answer = probe_result(connection)
         executed = None if answer is None else answer.executed
         if purpose is Purpose.SNAPSHOT_BEFORE:
             moment.before(executed)

@@ -87,7 +87,7 @@ class Servers:
         """None answers the command any more."""
         self.active = None
 
-    def settled(self, connection: ServerConnection) -> None:
+    def on_idle(self, connection: ServerConnection) -> None:
         """The active one has answered."""
         self.deactivate()
         if self._paused:
@@ -130,7 +130,7 @@ class Servers:
         self._client.resume_reading()  # it may have been this one that took no more
         self._shared.metrics.server_disconnected(connection.server.name)
 
-    def lost(self, connection: ServerConnection) -> None:
+    def on_lost(self, connection: ServerConnection) -> None:
         """One broke."""
         self._shared.metrics.server_disconnected(connection.server.name)
         self._client.resume_reading()  # it may have been this one that took no more
@@ -144,11 +144,11 @@ class Servers:
         self._replicas.clear()
         for connection in connections:
             if clean:
-                self._give(connection)
+                self._release(connection)
             else:
                 self.drop(connection)
 
-    def part(self) -> None:
+    def drop_owner(self) -> None:
         """Let go of the owner."""
         self._owner = None
         self.deactivate()
@@ -169,7 +169,7 @@ class Servers:
         identity = connection.identity
         self._use_primary(connection, owner)
         self._client.server_allows(identity.max_allowed_packet)
-        state.connected(
+        state.on_connect(
             identity.sql_mode,
             identity.autocommit,
             identity.character_set,
@@ -178,8 +178,8 @@ class Servers:
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             state.pins.take(PinReason.VARIABLE, "init_connect")
-        state.began_with_roles(identity.roles)
-        state.chose_schema(connection.mirror.schema)
+        state.set_login_roles(identity.roles)
+        state.set_schema(connection.mirror.schema)
         if old is not None:
             self.drop(old)
 
@@ -205,7 +205,7 @@ class Servers:
         self._shared.pool.cascades(self.login.username)
         return self.primary is None or not self.primary.renewed
 
-    def borrowed(self, connection: ServerConnection) -> None:
+    def use_leased(self, connection: ServerConnection) -> None:
         """Use this connection to the primary, on which all is as it was on the one before.
 
         Raises:
@@ -217,7 +217,7 @@ class Servers:
             raise ChannelClosedError("another server has become the primary")
         self._use_primary(connection, owner)
 
-    def give_back(self, client_thread_id: int, kept: Collection[Server | None]) -> None:
+    def release(self, client_thread_id: int, kept: Collection[Server | None]) -> None:
         """Give others the connection to the primary, and the idle ones to replicas.
 
         Nobody else is to have one with the id that the client was told: a KILL of it would end
@@ -234,19 +234,19 @@ class Servers:
         if primary.thread_id == client_thread_id:
             self.drop(primary)
         else:
-            self._give(primary)
+            self._release(primary)
         for connection in self.replicas:
             if connection.server not in kept and not connection.busy:
-                self.give_replica(connection)
+                self.release_replica(connection)
 
-    def give_replica(self, connection: ServerConnection) -> None:
+    def release_replica(self, connection: ServerConnection) -> None:
         """Give others an idle connection to a replica."""
         self._forget(connection)
-        self._give(connection)
+        self._release(connection)
 
-    def _give(self, connection: ServerConnection) -> None:
+    def _release(self, connection: ServerConnection) -> None:
         self._shared.metrics.server_disconnected(connection.server.name)
-        self._shared.pool.give(connection, self.login.username)
+        self._shared.pool.release(connection, self.login.username)
 
     @property
     def primary_thread_id(self) -> int:
@@ -300,7 +300,7 @@ class Servers:
             return None  # a selected schema cannot be unset
         return connection
 
-    def borrow(self, server: Server) -> ServerConnection | None:
+    def open_by_lent_login(self, server: Server) -> ServerConnection | None:
         """A connection for which the replica need not be asked; None if there is none.
 
         (`proxy.server.verified_login`)
@@ -318,7 +318,7 @@ class Servers:
         """Connect to a replica; the reason why it cannot be used, or None."""
         shared = self._shared
         login = self.replica_login()
-        server.trying(shared.now() + shared.config.connect_timeout)
+        server.begin_attempt(shared.now() + shared.config.connect_timeout)
         self._drop_stale(server)
         try:
             connection = await shared.logins.open_connection(
@@ -326,7 +326,7 @@ class Servers:
             )
             self._take(connection)
         except (ServerUnreachableError, ChannelClosedError) as error:
-            server.unreachable(shared.now())
+            server.set_unreachable(shared.now())
             shared.metrics.server_connect_failed(server.name, "unreachable")
             shared.metrics.server_up(server.name, False)
             _log.warning("replica %s cannot be reached: %s", server.name, error)
@@ -335,13 +335,13 @@ class Servers:
             shared.metrics.server_connect_failed(server.name, "full")
             return Reason.REPLICA_FULL
         except ServerRefusedError as error:
-            shared.pool.login_cache.refused(login.username, error.error.code)
+            shared.pool.login_cache.on_refused(login.username, error.error.code)
             self._state.avoided |= {server}
             self._state.plain = False
             shared.metrics.server_connect_failed(server.name, "refused")
             _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
             return Reason.REPLICA_REFUSED
-        server.reached()
+        server.set_reachable()
         if not connection.kept:
             shared.metrics.server_opened(server.name)
         shared.metrics.server_connected(server.name)
@@ -403,7 +403,7 @@ class Servers:
 
     def end_transactions(self) -> None:
         """The transaction has ended, or goes on at the primary: end what is open on replicas."""
-        self._state.transaction.ended_on_replicas()
+        self._state.transaction.on_replicas_ended()
         for connection in self._replicas.values():
             self.end_transaction(connection)
 

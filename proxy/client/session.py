@@ -253,7 +253,7 @@ class ClientSession:
         waits = self._current.stage != DONE and self._servers.active_replica is not None
         if primary is None or received != heard or not (waits or command is not seen):
             return
-        if primary.busy or primary.lost or state.suspect or state.noted:
+        if primary.busy or primary.lost or state.trackers_pending or state.result_trackers_pending:
             return  # its answer would tell of the statement before
         if waits or not state.diagnostics.is_at(primary.area, ROW_COUNT):
             primary.send(KEEP_ALIVE)
@@ -372,14 +372,14 @@ class ClientSession:
             return
         self._take(parse_command(self._command_context, packet))
 
-    def _take(self, asked: Command | Action) -> None:
+    def _take(self, order: Command | Action) -> None:
         state = self._state
-        state.plain = state.plain and isinstance(asked, Command) and asked.is_plain
-        if isinstance(asked, Command):
-            self._current.begin(asked)
+        state.plain = state.plain and isinstance(order, Command) and order.is_plain
+        if isinstance(order, Command):
+            self._current.begin(order)
             self._route()
         else:
-            self._obey(asked)
+            self._obey(order)
 
     def begin_stream(self, prefix: bytes) -> None:
         """Serve a command that comes in parts (`stream`); `prefix` is how it begins, with header.
@@ -399,7 +399,7 @@ class ClientSession:
         self._long.part(data, done)
         primary = self._servers.primary
         if done and primary is not None and self._current.stage == DONE and not primary.busy:
-            self.settled(primary)  # it was answered before it had come whole
+            self.on_idle(primary)  # it was answered before it had come whole
 
     def abandon(self) -> None:
         """The client broke off a command that was passed on in part."""
@@ -545,7 +545,7 @@ class ClientSession:
         elif isinstance(step, End):
             self._own_answers.end_lost(step.cause)
         elif isinstance(step, Known):
-            self._own.obey(self._current.command, read.probed)
+            self._own.obey(self._current.command, read.probe_result)
 
     def _go_on(self, step: Step | None) -> None:
         """Take the next step, if there is one already."""
@@ -558,13 +558,13 @@ class ClientSession:
         """Its connection to the primary, if that can be asked over it."""
         return self._servers.primary_for_probe()
 
-    def probed(self, answer: ProbeAnswer | None) -> None:
+    def on_probe(self, answer: ProbeAnswer | None) -> None:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
-        self._perform(self._events.probed(answer))
+        self._perform(self._events.on_probe(answer))
 
-    def released(self) -> None:
+    def on_released(self) -> None:
         """The WAIT that was joined has ended, well or not."""
-        self._perform(self._events.released(self))
+        self._perform(self._events.on_released(self))
 
     def _out_of_time(self) -> None:
         self._perform(self._events.out_of_time(self))
@@ -577,13 +577,13 @@ class ClientSession:
         failed = await self._servers.open(server)
         self._task = None
         if not self._client.closed:  # else the primary was lost meanwhile
-            self._perform(self._events.opened(failed))
+            self._perform(self._events.on_opened(failed))
 
     def _silent(self) -> None:
         """The replica did not even say that the wait's budget ran out."""
         replica = self._servers.active
         if replica is not None:
-            self._taker.declined(replica)
+            self._taker.on_declined(replica)
             self._perform(self._events.silent(replica))
             self._servers.give_up(replica)
 
@@ -594,7 +594,7 @@ class ClientSession:
         away = self._servers.primary is None and self.is_away
         if away and decision.server is self._topology.primary:
             current = self._current
-            current.outcome.decided(decision)
+            current.outcome.set_decision(decision)
             current.on_sent()
             self._start(self._awake(lambda: self._to(decision)), "borrow")
             return
@@ -613,14 +613,14 @@ class ClientSession:
         """Judge the answer to a statement of the proxy's own."""
         self._go_on(self._query_answers.on_answer(connection, purpose))
 
-    def settled(self, connection: ServerConnection) -> None:
+    def on_idle(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
         servers = self._servers
         if self._lease is not None and self._lease.answered(connection):
             return
-        answered = self._current.stage == DONE and not self._long.going
-        if answered and connection is servers.active:
-            servers.settled(connection)
+        is_done = self._current.stage == DONE and not self._long.going
+        if is_done and connection is servers.active:
+            servers.on_idle(connection)
             if self._lease is not None and self._shared.slots.waiting:
                 self._lease.let_others(connection, rests=self._rests)
             self._client.ready()
@@ -629,7 +629,7 @@ class ClientSession:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""
         servers = self._servers
         active = connection is servers.active and self._current.stage != DONE
-        servers.lost(connection)
+        servers.on_lost(connection)
         if connection is servers.primary:
             waits = self._task is not None or self._current.is_waiting
             self._leave_read()
@@ -637,8 +637,8 @@ class ClientSession:
         elif active:
             self._go_on(self._disconnects.replica(connection, cause))
         else:
-            self._dispatch.told_found_rows(connection)
-            self.settled(connection)  # it may have broken right behind its answer
+            self._dispatch.on_found_rows(connection)
+            self.on_idle(connection)  # it may have broken right behind its answer
 
     def server_paused(self, connection: ServerConnection) -> None:
         """The server reads slower than the client sends: let the client wait."""
@@ -692,4 +692,4 @@ class ClientSession:
         self._client.detach()
         self._long.forget()
         self._read_timers.part()
-        self._servers.part()
+        self._servers.drop_owner()

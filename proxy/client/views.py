@@ -36,7 +36,7 @@ class Views:
         self._role = ""
         self._account = self._catalogues.of(self._user, "")
 
-    def seen(self, statement: Statement) -> Statement:
+    def classify(self, statement: Statement) -> Statement:
         """The statement, classified with the views that it names."""
         state = self._state
         same = (state.role or "") == self._role and state.user == self._user
@@ -85,10 +85,10 @@ class Views:
         question = account.ask(primary, self._catalogues.era)
         return ask_views(question, primary.query_attributes)
 
-    def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
+    def on_answer(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The question in front of a command was answered."""
         if self._account.asker is connection:
-            self._catalogues.answered(self._account, stream)
+            self._catalogues.on_answer(self._account, stream)
 
     def _can_ask(self, account: Account) -> bool:
         """Whether a question leaves the session as it is, and its answer can be relied on."""
@@ -96,8 +96,8 @@ class Views:
         transaction = state.transaction
         return (
             transaction.allows_question(state)
-            and not (transaction.modes.waiting or state.suspect)
-            and not (state.pins.reasons or state.noted)
+            and not (transaction.modes.waiting or state.trackers_pending)
+            and not (state.pins.reasons or state.result_trackers_pending)
             and self._now() >= account.retry_at
         )
 

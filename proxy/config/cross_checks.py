@@ -63,8 +63,8 @@ def _check_guarantee(config: Config, fail: Fail) -> None:
 
 def _check_tls(config: Config, fail: Fail) -> None:
     if (config.client_tls_cert is None) != (config.client_tls_key is None):
-        given = "client-tls-key" if config.client_tls_cert is None else "client-tls-cert"
-        raise fail(given, "client-tls-cert and client-tls-key go together; give both or none")
+        option = "client-tls-key" if config.client_tls_cert is None else "client-tls-cert"
+        raise fail(option, "client-tls-cert and client-tls-key go together; give both or none")
     if config.client_tls == "disabled" and config.client_tls_cert is not None:
         raise fail("client-tls-cert", 'has no use with client-tls = "disabled"')
     verifies = config.server_tls in ("verify_ca", "verify_identity")

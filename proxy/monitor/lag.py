@@ -120,7 +120,7 @@ async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
 
 async def _clock(connection: ServerConnection, asked_us: int) -> Clock:
     row = await answer(connection)
-    return Clock.told(_time(row[0] if row else None), asked_us, _now_us())
+    return Clock.from_answer(_time(row[0] if row else None), asked_us, _now_us())
 
 
 def _time(text: bytes | None) -> int:
@@ -135,7 +135,7 @@ def _now_us() -> int:
 
 
 class LagWatch:
-    """Asks on the monitor's connections; enters lag into topology, metrics and log."""
+    """Asks on the monitor's connections; records lag in topology, metrics and log."""
 
     def __init__(self, shared: Shared, username: str, binlog: BinlogLag) -> None:
         self._shared = shared
@@ -166,7 +166,7 @@ class LagWatch:
                     self._beats_tell(server, waits)
                 if isinstance(found, Look) and connection.epoch == server.epoch:
                     answered_us = utc_us()
-                    self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
+                    self._shared.ledger.record_lag(server, found, applied, asked_us, answered_us)
         except MalformedStatusError as error:
             server.clock = None
             self.missing_trackers(server, str(error))
@@ -183,7 +183,7 @@ class LagWatch:
         waits: Span | None = None
         try:
             if server.role is Role.PRIMARY:
-                beats.seen(*await heartbeat.of_primary(connection, table))
+                beats.on_beat(*await heartbeat.of_primary(connection, table))
             else:
                 beat = await heartbeat.of_replica(connection, table, beats.server_id)
                 waits = beats.waits(*beat)
@@ -202,7 +202,7 @@ class LagWatch:
 
     def unmeasured(self, server: Server, cause: str) -> None:
         """Nothing is known of a server's lag now."""
-        server.replication.unmeasured(cause)
+        server.replication.set_unmeasured(cause)
         server.measured(None, 0.0)
         self._shared.metrics.source_lag(server.name, None)
         self._tell_means(server)

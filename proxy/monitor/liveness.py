@@ -151,7 +151,7 @@ class Liveness:
                     await asyncio.sleep(_INTERVAL_S)
                 else:
                     server.packets_received += 1
-                    server.reached()
+                    server.set_reachable()
                     self._shared.metrics.server_up(server.name, True)
                     return
         finally:

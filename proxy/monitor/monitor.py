@@ -143,9 +143,9 @@ class Monitor:
             shared.metrics.gap(server.name, None)
             self._lag.gone(server)
         if usable:
-            server.reached()
+            server.set_reachable()
         else:
-            server.unreachable(shared.now())
+            server.set_unreachable(shared.now())
         before, server.probe_result, server.seen_at = server.probe_result, result, began_at
         shared.metrics.server_up(server.name, usable)
         shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)
@@ -202,7 +202,7 @@ class Monitor:
         self._judge_filters()
         if self._succession.follows and not identity.read_only:
             server.sources = await self._sources(server, connection)
-        server.seen_read_only(identity.read_only)
+        server.set_read_only(identity.read_only)
         now = shared.now()
         if server is shared.topology.primary:
             if shared.primary_epoch.has_begun():
@@ -238,7 +238,7 @@ class Monitor:
     async def _ask_purged(self, server: Server, connection: ServerConnection) -> None:
         row = await query(connection, _PURGED)
         if len(row) == 2 and row[0] is not None and row[1] is not None:
-            server.got_again(GtidSet.parse(row[0], server.applied), GtidSet.parse(row[1]))
+            server.judge_regained(GtidSet.parse(row[0], server.applied), GtidSet.parse(row[1]))
 
     async def _ask_lag(self, server: Server, connection: ServerConnection) -> None:
         try:

@@ -148,7 +148,7 @@ class PrimaryElection:
             self._term.number,
         )
         promote(shared, server)
-        election.followed(server)
+        election.on_primary(server)
         for other in shared.topology.servers:
             other.errant = EMPTY
             shared.metrics.errant_gtids(other.name, 0)

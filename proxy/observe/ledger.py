@@ -122,18 +122,18 @@ class Ledger:
         scope_key = self._scope_key(session_id, state, rules)
         return session_fragment(session_id, state.user, state.schema or None, scope_key, rules)
 
-    def proved(
+    def record_proof(
         self, server: Server, proof: str, gtids: GtidSet, asked_us: int, answered_us: int
     ) -> None:
-        """Enter what a server proved to have, if no statement's record says it.
+        """Record what a server proved to have, if no statement's record says it.
 
         To be called before anything relies on the proof.
         """
         if self._records is not None:
             self._records.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
 
-    def observed(self, primary: Server, observation: Observation) -> None:
-        """Enter what the primary had at a moment of the past, before a read relies on it."""
+    def record_observation(self, primary: Server, observation: Observation) -> None:
+        """Record what the primary had at a moment of the past, before a read relies on it."""
         if self._records is not None:
             self._records.proof(
                 self.server(primary, epoch=observation.epoch),
@@ -143,7 +143,7 @@ class Ledger:
                 observation.answered_us,
             )
 
-    def measured(
+    def record_lag(
         self,
         server: Server,
         look: Look,
@@ -151,7 +151,7 @@ class Ledger:
         asked_us: int,
         answered_us: int,
     ) -> None:
-        """Enter what a look found of a replica's lag, if anything, with what the replica has."""
+        """Record what a look found of a replica's lag, if anything, with what the replica has."""
         if self._records is None:
             return
         lag = lag_fragment(server.replication, applied)
@@ -159,14 +159,14 @@ class Ledger:
             fragment, executed = self.server(server), look.executed.text
             self._records.proof(fragment, "probed", executed, asked_us, answered_us, lag)
 
-    def identified(
+    def on_identity(
         self, server: Server, executed: GtidSet, asked_us: int, answered_us: int
     ) -> None:
-        """Enter what a server says that it has, where that is new (`Server.apply_listener`)."""
-        self.proved(server, "probed", executed, asked_us, answered_us)
+        """Record what a server says that it has, where that is new (`Server.apply_listener`)."""
+        self.record_proof(server, "probed", executed, asked_us, answered_us)
 
-    def lost(self, scope: ScopeState, gtids: GtidSet) -> None:
-        """Enter acknowledged transactions that are gone from the primary."""
+    def record_loss(self, scope: ScopeState, gtids: GtidSet) -> None:
+        """Record acknowledged transactions that are gone from the primary."""
         self._metrics.lost_gtids(gtids.count())
         _log.error(
             "transactions that were acknowledged in scope %s%s are gone from the primary: %s",
@@ -237,7 +237,7 @@ class Account:
         self._session_id = session_id
         self._state = state
         self._ordinal = 0
-        self._unnamed = 0  # `ScopeState.unnamed` at the last record
+        self._unnamed = 0  # `ScopeState.last_write_doubt` at the last record
         self._known_course: _Course | None = None  # of the last read whose proof was known,
         self._read_course: _Course | None = None  # of the last other read,
         self._other_course: _Course | None = None  # and of the last command that was none
@@ -246,7 +246,7 @@ class Account:
         self._schema = ""
         self._rules = state.rules
 
-    def enter(
+    def record(
         self,
         command: Command,
         outcome: CommandOutcome,
@@ -255,7 +255,7 @@ class Account:
         error: int = 0,
         rows: int | None = None,
     ) -> None:
-        """Enter a command that has just ended.
+        """Record a command that has just ended.
 
         Args:
             command: the command.
@@ -282,7 +282,7 @@ class Account:
         outcome.ordinal = self._ordinal
         # A doubt is reported once: with the statement that raised it, or the first after it.
         scope = self._state.own_scope
-        unnamed = scope.unnamed
+        unnamed = scope.last_write_doubt
         doubted = scope.unknown and unnamed != self._unnamed
         self._unnamed = unnamed
         # Under ALL_GTIDS a server does not tell which GTIDs are the session's own.
@@ -304,11 +304,11 @@ class Account:
         level = command.rules.level if command.is_read else None
         reason = "" if outcome.reason is None else outcome.reason
         proof = "" if outcome.proof is None else outcome.proof
-        answered = NO_SERVER
+        route_server = NO_SERVER
         if server is not None:
             # Its role when it was chosen; it may no longer be the primary.
             role = Role.PRIMARY if outcome.proof is Proof.PRIMARY else None
-            answered = self._ledger.server(server, role=role)
+            route_server = self._ledger.server(server, role=role)
         times = self._metrics.course(
             "" if server is None else server.role,
             "" if server is None else server.name,
@@ -317,7 +317,7 @@ class Account:
             result,
             "" if level is None else level,
         )
-        route = Route(answered, reason, proof, result)
+        route = Route(route_server, reason, proof, result)
         course = _Course(command, outcome, server, result, times, route)
         if not command.is_read:
             self._other_course = course

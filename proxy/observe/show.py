@@ -152,7 +152,7 @@ def _unlogged(session: Shown) -> bool:
 def _rejections(session: Shown) -> str | None:
     """Replicas that do not take the state that the session carries, and why."""
     state = session.state
-    causes = state.rejections.causes(state.told)
+    causes = state.rejections.causes(state.state_versions)
     return "; ".join(f"{server.name}: {cause}" for server, cause in causes) or None
 
 
@@ -242,7 +242,7 @@ def _scopes(session: Shown) -> _Rows:
     state = session.state
     now = session.now
     rows = [_scope(state.own_scope, str(session.session_id), now)]
-    rows += [_scope(scope, scope.key, now) for scope in state.entered(state.rules)[1:]]
+    rows += [_scope(scope, scope.key, now) for scope in state.counting_scopes(state.rules)[1:]]
     return rows
 
 

@@ -37,13 +37,13 @@ def of_session(transport: asyncio.Transport, proxy_name: str, session_id: int) -
     return {CLIENT: peer_name(transport), SESSION: f"{proxy_name}/{session_id}"}
 
 
-def told(own: Mapping[str, str]) -> bytes:
+def assignment(own: Mapping[str, str]) -> bytes:
     """Says the same for a session with a lent connection, whose attributes cannot change."""
     values = [f"@{name}=_latin1'{_ODD.sub('?', text)}'" for name, text in own.items()]
     return ("SET " + ",".join(values)).encode("ascii")
 
 
-def joined(theirs: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
+def join(theirs: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
     """A client's attributes and after them Tidegate's, as far as there is room.
 
     A server shows as many of the client's as it would without Tidegate; attributes that clients

@@ -72,7 +72,7 @@ class Owner(Protocol):
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Take note that another answer is complete; `connection.stream` holds it."""
 
-    def settled(self, connection: ServerConnection) -> None:
+    def on_idle(self, connection: ServerConnection) -> None:
         """Take note that nothing is awaited any more."""
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
@@ -91,7 +91,7 @@ class Taker:
     Also that to a WAIT in front of it.
     """
 
-    def waited(self, connection: ServerConnection) -> bool:
+    def on_wait(self, connection: ServerConnection) -> bool:
         """Take the answer to a WAIT in front of it, which the connection's stream tells of.
 
         Returns:
@@ -99,7 +99,7 @@ class Taker:
         """
         raise NotImplementedError
 
-    def answered(self, connection: ServerConnection, data: bytes) -> bool:
+    def on_answer(self, connection: ServerConnection, data: bytes) -> bool:
         """Take an answer that has come whole, and that `protocol.whole_answer` knows.
 
         Args:
@@ -111,7 +111,7 @@ class Taker:
         """
         raise NotImplementedError
 
-    def declined(self, connection: ServerConnection) -> None:
+    def on_declined(self, connection: ServerConnection) -> None:
         """Take note that the owner will be given the answer, or hear that there is none."""
         raise NotImplementedError
 
@@ -591,12 +591,12 @@ class ServerConnection:
                         self._taker = None
                         if not self._begun and end == size and not self._queue:
                             self._current = None
-                            if taker.answered(self, data[position:] if position else data):
+                            if taker.on_answer(self, data[position:] if position else data):
                                 return
                             self._current = current
-                        taker.declined(self)
+                        taker.on_declined(self)
                     if self.view is not None:
-                        owner.answer(self, self.view.seen(stream), end - position)
+                        owner.answer(self, self.view.client_bytes(stream), end - position)
                     else:
                         whole = position == 0 and end == size
                         owner.answer(self, data if whole else data[position:end], end - position)
@@ -608,7 +608,7 @@ class ServerConnection:
                     if not stream.done:
                         return
                     taker = self._taker
-                    if current is not WAIT or taker is None or not taker.waited(self):
+                    if current is not WAIT or taker is None or not taker.on_wait(self):
                         owner.aside(self, current.purpose)
                 if self.lost:
                     return
@@ -620,7 +620,7 @@ class ServerConnection:
                 else:
                     self._current = None
                     if end == size:
-                        owner.settled(self)
+                        owner.on_idle(self)
                         return
                 if end == size:
                     return
@@ -679,6 +679,6 @@ class ServerConnection:
             self._transport.abort()
         taker, self._taker = self._taker, None
         if taker is not None:
-            taker.declined(self)
+            taker.on_declined(self)
         if owner is not None:
             owner.server_lost(self, cause, error)

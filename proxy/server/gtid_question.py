@@ -37,7 +37,7 @@ class Answer(NamedTuple):
     names: bool = True
 
 
-def parsed(stream: ResponseStream, near: GtidSet) -> Answer | None:
+def parse(stream: ResponseStream, near: GtidSet) -> Answer | None:
     """What the answer to `PROBE_SQL` says; None, and a line in the log, if nothing.
 
     Args:

@@ -35,7 +35,7 @@ _CLEAN_UP: Final = tuple(
 class Keeper(Protocol):
     """Has all kept connections."""
 
-    def give_back(self, kept: IdleConnection) -> None:
+    def unreserve(self, kept: IdleConnection) -> None:
         """The client that was greeted with its id has left: it is free again."""
         ...
 
@@ -99,7 +99,7 @@ class IdleConnection:
 
     def leave(self) -> None:
         """The client that was greeted with its id did not log in."""
-        self._pool.give_back(self)
+        self._pool.unreserve(self)
 
     def take_slot(self) -> Slot | None:
         """Take its right, for its next session; None if it has none."""
@@ -128,7 +128,7 @@ class IdleConnection:
             connection.expect(DEFAULTS)
             connection.write(verified.clean_up)
 
-    async def cleaned(self, within: float) -> None:
+    async def wait_until_clean(self, within: float) -> None:
         """Return when it is clean, or cannot be used, or after `within` seconds."""
         if self.clean or self.closed:
             return
@@ -151,7 +151,7 @@ class IdleConnection:
         elif purpose is Purpose.DEFAULTS and connection.verified_login is not None:
             self.as_logged_in = connection.stream.row == connection.verified_login.row
 
-    def settled(self, connection: ServerConnection) -> None:
+    def on_idle(self, connection: ServerConnection) -> None:
         """It is clean."""
         self.clean = True
         if not self.reserved:

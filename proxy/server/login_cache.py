@@ -52,7 +52,7 @@ class LoginCache:
             and since > self._refused.get(verified.login.username[:_LONGEST_USER], self._changed_at)
         )
 
-    def refused(self, username: str, code: int) -> None:
+    def on_refused(self, username: str, code: int) -> None:
         """A server has refused a login: this user's next logins must be judged anew."""
         if not self.age or code not in OF_ACCOUNT:
             return
@@ -62,7 +62,7 @@ class LoginCache:
         if len(self._refused) > _MOST:
             _, self._changed_at = self._refused.popitem(last=False)
 
-    def changed(self) -> None:
+    def on_change(self) -> None:
         """Accounts, rights, or the values that sessions begin with, may have changed."""
         self._changed_at = self._now()
         self._refused.clear()

@@ -86,7 +86,7 @@ class Logins:
         self._login_cache = pool.login_cache
         self._now = asyncio.get_running_loop().time
 
-    async def enter(
+    async def acquire_slot(
         self, server: Server, met: ConnectionAttempt | IdleConnection | None = None
     ) -> Slot:
         """The right to a connection, as soon as it is the caller's turn.
@@ -231,10 +231,10 @@ class Logins:
             return lent
         return without_sandbox(await self.log_in(server, login, tracking, slot))
 
-    async def cleaned(self, kept: IdleConnection) -> None:
+    async def wait_until_clean(self, kept: IdleConnection) -> None:
         """Return when the connection of a greeted client is clean, or will not be soon."""
         try:
-            await kept.cleaned(_CLEANED_S)
+            await kept.wait_until_clean(_CLEANED_S)
         except asyncio.CancelledError:
             kept.leave()
             raise

@@ -1,6 +1,6 @@
 """The connections to servers of one worker that no session has.
 
-When a client leaves, its connections to servers are not closed: `give` has them cleaned at once
+When a client leaves, its connections to servers are not closed: `release` has them cleaned at once
 (`IdleConnection`), and they wait for the next login (`proxy.server.logins`), until they expire.
 """
 
@@ -120,7 +120,7 @@ class Pool:
 
     # What is kept
 
-    def give(self, connection: ServerConnection, username: str) -> None:
+    def release(self, connection: ServerConnection, username: str) -> None:
         """Keep a connection whose session has ended, or close it; it awaits no answer to anybody.
 
         Args:
@@ -164,7 +164,7 @@ class Pool:
             and now - connection.opened_at < MAX_AGE_S
         )
 
-    def give_back(self, kept: IdleConnection) -> None:
+    def unreserve(self, kept: IdleConnection) -> None:
         """The client that was greeted with it did not log in."""
         if kept.closed:
             return

@@ -223,14 +223,14 @@ async def identify(
     if question is not _PRESENT:
         started = (asked_us / 1e6 - uptime - 1, answered_us / 1e6 - uptime)
     name = uuid.decode("ascii", "replace")
-    connection.epoch = server.observed(
+    connection.epoch = server.observe(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
     )
     if confirms:
-        server.confirmed(connection.epoch, asked_at)
+        server.add_confirmation(connection.epoch, asked_at)
     grew = grew or server.epoch != epoch
     if grew and not late and server.apply_listener is not None:
-        server.apply_listener.identified(server, executed, asked_us, answered_us)
+        server.apply_listener.on_identity(server, executed, asked_us, answered_us)
     return Identity(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),

@@ -71,7 +71,7 @@ class Slot:
         """A session has the connection now."""
         if self._slots is not None:
             self.holder = holder
-            self._slots.used(self)
+            self._slots.on_use(self)
 
     def gives(self, *, giving: bool) -> None:
         """The connection is about to be free, or is not after all."""
@@ -83,19 +83,19 @@ class Slot:
         """The connection is no longer the holder's, or is not to be given back for now."""
         self.holder = None
         if self._slots is not None:
-            self._slots.unused(self)
+            self._slots.on_disuse(self)
 
     def free(self) -> None:
         """The connection is closed, or nobody's."""
         self.gives(giving=False)
         slots, self._slots = self._slots, None
         if slots is not None:
-            slots.freed(self)
+            slots.on_free(self)
 
     def __del__(self) -> None:
         # A cancelled login may leave its connection without an owner.
         if self._slots is not None:
-            self._slots.abandoned(self.server, giving=self.giving)
+            self._slots.on_abandoned(self.server, giving=self.giving)
 
 
 class Slots:
@@ -122,7 +122,7 @@ class Slots:
 
     # Who wants one
 
-    def taken(self, server: Server) -> int:
+    def count_of(self, server: Server) -> int:
         """How many there are."""
         return self._taken[server]
 
@@ -180,24 +180,24 @@ class Slots:
 
     # Who has one
 
-    def used(self, slot: Slot) -> None:
+    def on_use(self, slot: Slot) -> None:
         """A session uses it from now on."""
         slot.gives(giving=False)
         slot.since = self._loop.time()
         slot.commands = 0
         self._used[slot.server][slot] = None
 
-    def unused(self, slot: Slot) -> None:
+    def on_disuse(self, slot: Slot) -> None:
         """Nobody may give it back now."""
         self._used[slot.server].pop(slot, None)
 
-    def freed(self, slot: Slot) -> None:
+    def on_free(self, slot: Slot) -> None:
         """A slot is free: it is the next caller's turn."""
         slot.holder = None
-        self.unused(slot)
+        self.on_disuse(slot)
         self._next(slot.server)
 
-    def abandoned(self, server: Server, *, giving: bool) -> None:
+    def on_abandoned(self, server: Server, *, giving: bool) -> None:
         """Likewise, for a slot without an owner; called by whichever thread collects garbage."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._next, server, giving)

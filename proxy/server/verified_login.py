@@ -129,7 +129,7 @@ def preface(
         own: Tidegate's attributes of the session.
         has_attributes: queries on it have attributes.
     """
-    statements = [attributes.told(own)]
+    statements = [attributes.assignment(own)]
     if role is Role.PRIMARY and not verified.identity.has_roles:
         statements.append(b"SET ROLE NONE")
     return [frame(com_query(sql, has_attributes), 0) for sql in statements]

@@ -67,7 +67,7 @@ def read(row: list[bytes | None]) -> Answer | None:
     return Answer(count == b"0" or views is not None, views, usages)
 
 
-def parsed(stream: ResponseStream) -> Answer | None:
+def parse(stream: ResponseStream) -> Answer | None:
     """The answer that a stream has read; None if it is unusable.
 
     Raises:

@@ -91,7 +91,7 @@ class Account:
         self.aged = False
         self.plain_in = None if catalogue.names else reading.era
 
-    def grew_old(self) -> None:
+    def expire(self) -> None:
         """The primary is to be asked again; its last answer counts for a while."""
         self.aged = True
         self.plain_in = None
@@ -166,7 +166,7 @@ class Catalogues:
             if reading is not None:
                 await self._read(account, reading)
         except (ServerRefusedError, ChannelClosedError, ProtocolError) as error:
-            self._failed(account, str(error))
+            self._on_failure(account, str(error))
         except BaseException:
             connection.abort()
             raise
@@ -174,9 +174,9 @@ class Catalogues:
             if account.asker is connection:
                 account.asker = None
 
-    def answered(self, account: Account, stream: ResponseStream) -> None:
+    def on_answer(self, account: Account, stream: ResponseStream) -> None:
         """The primary answered the question in front of a statement."""
-        reading = self._reading(account, view_question.parsed(stream))
+        reading = self._reading(account, view_question.parse(stream))
         if reading is not None and not self._step(account, reading):
             self._start(self._read(account, reading), "read views")
 
@@ -184,10 +184,12 @@ class Catalogues:
         """Begin to read an answer; None if it is unusable."""
         self._metrics.views_asked()
         if answer is None:
-            self._failed(account, "the question was refused, or its answer cannot be read")
+            self._on_failure(account, "the question was refused, or its answer cannot be read")
             return None
         if not answer.whole:
-            self._failed(account, "their definitions are too long, and count as calling functions")
+            self._on_failure(
+                account, "their definitions are too long, and count as calling functions"
+            )
             account.names_only = True
             account.retry_at = 0.0
             return None
@@ -217,7 +219,7 @@ class Catalogues:
                 if time.perf_counter() > until:
                     return False
         except CatalogueError as error:
-            self._failed(account, str(error))
+            self._on_failure(account, str(error))
         return True
 
     def _grow_old(self, account: Account) -> None:
@@ -232,7 +234,7 @@ class Catalogues:
 
         def renew() -> None:
             if account.era is era and account.catalogue is catalogue:
-                account.grew_old()
+                account.expire()
                 self._call_later(age, end)
 
         self._call_later(age, renew)
@@ -253,7 +255,7 @@ class Catalogues:
             self._definitions[key] = definition
         return definition
 
-    def _failed(self, account: Account, cause: str) -> None:
+    def _on_failure(self, account: Account, cause: str) -> None:
         account.asker = None
         account.retry_at = self._now() + _RETRY_S
         _log.warning("the views of the primary are not known, and reads run there: %s", cause)

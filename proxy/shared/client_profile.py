@@ -29,7 +29,7 @@ class ClientProfile:
         self._most = most
         self._hosts: OrderedDict[str, tuple[Capability, int, str]] = OrderedDict()
 
-    def expected(self, where: str) -> tuple[Capability, str] | None:
+    def prediction(self, where: str) -> tuple[Capability, str] | None:
         """What the next client will most likely negotiate, and perhaps its user's name.
 
         None if nobody can tell. `where` names the host, and the address that it comes to.

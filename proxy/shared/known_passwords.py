@@ -34,7 +34,7 @@ class KnownPasswords:
             self._passwords.move_to_end(username)
         return password
 
-    def accepted(self, username: str, password: bytes) -> None:
+    def on_accepted(self, username: str, password: bytes) -> None:
         """The primary has let this user in."""
         if not password:
             self._passwords.pop(username, None)  # nothing to show
@@ -44,7 +44,7 @@ class KnownPasswords:
         if len(self._passwords) > self._most:
             self._passwords.popitem(last=False)
 
-    def refused(self, username: str, password: bytes) -> None:
+    def on_refused(self, username: str, password: bytes) -> None:
         """The primary has refused this user with this password; anybody may try a wrong one."""
         known = self._passwords.get(username)
         if known is not None and hmac.compare_digest(known, password):

@@ -9,7 +9,7 @@ gone. So nothing of a new incarnation is used before it was compared: the first 
 until the replicas were asked what they have, and then the primary. What a replica had before the
 primary was asked, and the primary neither has nor is committing, is errant; if the GTID is under
 the primary's own UUID, that replica has diverged (`Topology.compare`). Acknowledged writes that the
-primary lacks are lost (`ScopeState.verified`).
+primary lacks are lost (`ScopeState.compare_with_primary`).
 
 Other logins wait for the first one's comparison. Clients that do not come through this worker are
 not held up: what they write before it asks may hide a loss.
@@ -100,10 +100,12 @@ class PrimaryEpoch:
             for entry in topology.held_by_replicas()
         ]
         scopes = self._sessions.scopes()
-        asked = [(scope, scope.everything, scope.doubted) for scope in scopes]
+        before = [(scope, scope.everything, scope.doubted) for scope in scopes]
         sharing = self._sharing
-        entered = [] if sharing is None else sharing.required()
-        must_have = [required for _, required, _ in asked] + [required for _, required in entered]
+        contributions = [] if sharing is None else sharing.required()
+        must_have = [required for _, required, _ in before] + [
+            required for _, required in contributions
+        ]
         if any(entry.gtids for entry in held) or any(must_have):
             identity = await self._executed_gtids.of_primary(connection)
             if topology.term != term:
@@ -111,19 +113,19 @@ class PrimaryEpoch:
             has = identity.executed | identity.owned
             self.judge(held, identity)
             reported = EMPTY
-            for scope, required, doubted in asked:
+            for scope, required, doubted in before:
                 if scope.term != term:
-                    lost = scope.verified(has, required, term, doubted)
+                    lost = scope.compare_with_primary(has, required, term, doubted)
                     if lost:
                         reported |= lost
-                        self._ledger.lost(scope, lost)
-            for contribution, required in entered:
-                lost = contribution.verified(has, required) - reported
+                        self._ledger.record_loss(scope, lost)
+            for contribution, required in contributions:
+                lost = contribution.compare_with_primary(has, required) - reported
                 if lost:  # lost in a scope that only other workers have
                     reported |= lost
-                    self._ledger.lost(contribution.state, lost)
+                    self._ledger.record_loss(contribution.state, lost)
         if sharing is not None:
-            sharing.began(topology.primary)
+            sharing.on_compared(topology.primary)
         topology.observations.clear()  # what is lost is in none of those that follow
         self._begun = term
 
@@ -132,7 +134,7 @@ class PrimaryEpoch:
         known = {entry.replica: entry.replica.errant for entry in held}
         self._topology.compare(held, identity.executed | identity.owned)
         if self._kept_scopes is not None:
-            self._kept_scopes.judged()
+            self._kept_scopes.on_compared()
         for replica, errant in known.items():
             self._metrics.errant_gtids(replica.name, replica.errant.count())
             if replica.errant and replica.errant != errant:
@@ -141,7 +143,7 @@ class PrimaryEpoch:
                     replica.name,
                     replica.errant.text,
                 )
-            if replica.diverged and replica not in self._diverged:
+            if replica.has_diverged and replica not in self._diverged:
                 self._diverged.add(replica)
                 _log.error(
                     "replica %s has other transactions than the primary under names that the"
@@ -149,7 +151,7 @@ class PrimaryEpoch:
                     " anew",
                     replica.name,
                 )
-            elif not replica.diverged and replica in self._diverged:
+            elif not replica.has_diverged and replica in self._diverged:
                 self._diverged.remove(replica)
                 _log.warning(
                     "replica %s has none of its own transactions any more under names that the"

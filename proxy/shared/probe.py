@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from protocol.gtid import EMPTY
 from proxy.server.exchange import SHARED_PROBE
-from proxy.server.gtid_question import PROBE_SQL, parsed
+from proxy.server.gtid_question import PROBE_SQL, parse
 from proxy.server.statement_packet import statement_packet
 from proxy.wall_clock import utc_us
 from routing.servers.gathering import Gathering
@@ -41,7 +41,7 @@ class Asker(Protocol):
     def leave_primary(self) -> None:
         """End, if another server is the primary now, or it was restarted."""
 
-    def probed(self, answer: Answer | None) -> None:
+    def on_probe(self, answer: Answer | None) -> None:
         """Take what the primary has; None if it cannot say."""
 
 
@@ -83,43 +83,43 @@ class Probes:
             self._begin()
 
     def _begin(self) -> None:
-        while asked := self._gathering.begin():
-            connection = asked[0].primary_for_probe()
+        while askers := self._gathering.begin():
+            connection = askers[0].primary_for_probe()
             if connection is not None:
                 self._asked_at = self._now()
                 self._asked_us = utc_us()
                 probe = statement_packet(PROBE_SQL, connection.query_attributes)
                 connection.send(((SHARED_PROBE, probe),))
                 self._deadline = self._call_later(self._limit, self._overdue)
-                self._metrics.probed(len(asked))
+                self._metrics.probed(len(askers))
                 return
-            self._fail(asked[0])
+            self._fail(askers[0])
 
     def _fail(self, leader: Asker) -> None:
         """Let the others ask over another connection: a client's settings may be the cause here."""
         self._gathering.leave(leader)
         leader.leave_primary()  # with its session, if it was another primary's
-        leader.probed(None)
+        leader.on_probe(None)
 
-    def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
+    def on_answer(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The primary's `gtid_executed`, over the leader's connection."""
         if connection.overdue:
             connection.overdue = False
             return  # those who waited for it went on without
-        asked = self._gathering.asked
-        if not asked or asked[0].primary_for_probe() is not connection:
+        askers = self._gathering.asked
+        if not askers or askers[0].primary_for_probe() is not connection:
             return
-        answer = parsed(stream, self._last)
+        answer = parse(stream, self._last)
         self._in_time()
         if answer is None:
-            self._fail(asked[0])
+            self._fail(askers[0])
         else:
             executed = self._last = answer.executed
             server = connection.server
-            server.proved(executed, connection.epoch)
+            server.add_proof(executed, connection.epoch)
             if not answer.names:
                 self._sessions.stopped_naming(server)
-            self._ledger.proved(server, "probed", executed, self._asked_us, utc_us())
+            self._ledger.record_proof(server, "probed", executed, self._asked_us, utc_us())
             if server is self._topology.primary:
                 self._topology.observations.add(self._asked_at, executed)
             self._end(answer, self._gathering.end())
@@ -127,8 +127,8 @@ class Probes:
 
     def _overdue(self) -> None:
         _log.warning("the primary does not say what it has")
-        asked = self._gathering.asked
-        connection = asked[0].primary_for_probe() if asked else None
+        askers = self._gathering.asked
+        connection = askers[0].primary_for_probe() if askers else None
         if connection is not None:
             connection.overdue = True  # its late answer must not count for a later question
         self._end(None, self._gathering.end())
@@ -137,7 +137,7 @@ class Probes:
     def _end(self, answer: Answer | None, sessions: list[Asker]) -> None:
         self._in_time()
         for session in sessions:
-            session.probed(answer)
+            session.on_probe(answer)
 
     def _in_time(self) -> None:
         if self._deadline is not None:

@@ -46,9 +46,9 @@ class Refusals:
         if cause == "closed":  # it left by itself, like a check of the port
             _log.debug("client %s left before it had logged in", _name(client))
         else:
-            self.failed(client, f"was refused ({cause}): {why}")
+            self.log_failure(client, f"was refused ({cause}): {why}")
 
-    def failed(self, client: PacketChannel, event: str) -> None:
+    def log_failure(self, client: PacketChannel, event: str) -> None:
         """Log, and do not count, an event that kept a client from logging in."""
         if self._bucket.reserve(self._now(), 0.0) is None:
             self._unlogged += 1

@@ -118,7 +118,7 @@ class Sessions:
                 return session_id
 
     def add(self, session: Member) -> None:
-        """Enter a session that has begun."""
+        """Add a session that has begun."""
         self._members[session.session_id] = session
         self._told[session.connection_id] = session
         if self._short_lived.follows(session.state):
@@ -130,7 +130,7 @@ class Sessions:
         if self._members.pop(session.session_id, None) is not None:
             if self._told.get(session.connection_id) is session:
                 del self._told[session.connection_id]
-            self._short_lived.ended(session.state, session.session_id in self._following)
+            self._short_lived.on_end(session.state, session.session_id in self._following)
             self._following.discard(session.session_id)
             self._metrics.client_disconnected()
 
@@ -153,6 +153,6 @@ class Sessions:
         for session in self:
             state = session.state
             if state.own_scope.unknown and not state.own_scope.unlogged:
-                state.wrote_unlogged()
+                state.record_unlogged_write()
                 self._metrics.wrote_unlogged()
         self._scopes.doubt_logging()

@@ -48,7 +48,7 @@ class Shared:
         worker: its number, from 0.
         materials: keys and TLS contexts.
         metrics: counts.
-        ledger: enters statements into metrics and log.
+        ledger: records statements in metrics and log.
         now: monotonic, s.
         call_later: sets a timer of the event loop.
         deadlines: time limits that are hardly ever reached.

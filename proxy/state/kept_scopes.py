@@ -135,12 +135,12 @@ class KeptScopes:
         if number is not None:
             self._mark(number)
 
-    def changed(self, scope: ScopeState) -> None:
+    def on_change(self, scope: ScopeState) -> None:
         """Have the scope written soon, with others."""
         self._changed[scope.kind, scope.key] = scope
         self._something.set()
 
-    def dropped(self, scope: ScopeState) -> None:
+    def on_drop(self, scope: ScopeState) -> None:
         """Have the scope deleted from the file; until then it is marked."""
         key = scope.kind, scope.key
         self._changed.pop(key, None)
@@ -150,7 +150,7 @@ class KeptScopes:
             self._gone.append(number)
             self._something.set()
 
-    def unlogged(self, keys: tuple[ScopeKey, ...]) -> None:
+    def on_unlogged_write(self, keys: tuple[ScopeKey, ...]) -> None:
         """Record a scope's first write without a GTID at once: no probe would find it later."""
         if self._file is None:
             return
@@ -159,7 +159,7 @@ class KeptScopes:
         except StateError as error:
             self._give_up(error)
 
-    def judged(self) -> None:
+    def on_compared(self) -> None:
         """Servers were compared: keep which of them have diverged, before anything relies on it."""
         file, diverged_gtids = self._file, self._topology.diverged_gtids
         if file is None or diverged_gtids == self._diverged_gtids:
@@ -211,26 +211,26 @@ class KeptScopes:
             StateError: it could not be written; the next call tries again.
         """
         scopes, changes = self._take()
-        gone, self._gone = self._gone, []
+        removed, self._gone = self._gone, []
         began = time.monotonic()
         try:
-            written = await self._call(lambda file: file.write(changes, gone))
+            written = await self._call(lambda file: file.write(changes, removed))
         except StateError:
-            self._gone = gone + self._gone
+            self._gone = removed + self._gone
             for scope in scopes:
-                scope.not_kept()
+                scope.on_keep_failed()
             raise
         file = self._file
         if file is None:
             return  # given up meanwhile
         for scope, change in zip(scopes, changes, strict=True):
             # A scope that was dropped meanwhile keeps its mark; only `_gone` has its number.
-            if scope.keeper is self and scope.kept(change.kept):
+            if scope.keeper is self and scope.on_kept(change.kept):
                 try:
                     file.marks.clear(change.number)
                 except OSError as error:
                     raise StateError(f"{self._folder}: {error.strerror}") from error
-        self._numbers.free(gone)
+        self._numbers.free(removed)
         self._metrics.scopes_written(time.monotonic() - began, written.inserted, written.compressed)
         self._works()
 
@@ -324,7 +324,7 @@ class KeptScopes:
             return
         self._forget_numbers()
         self._diverged_gtids = None
-        self.judged()
+        self.on_compared()
         self._share_unlogged(file)
         self._scopes.begin_keeping(self)
         self._works()
@@ -338,9 +338,9 @@ class KeptScopes:
         keys = self._scopes.unlogged_keys
         if keys is None:
             if file.unlogged is not None:
-                self.unlogged(())
+                self.on_unlogged_write(())
         elif file.unlogged is not None and keys - file.unlogged:
-            self.unlogged(tuple(keys - file.unlogged))
+            self.on_unlogged_write(tuple(keys - file.unlogged))
         if keys is None or keys:
             _log.warning(
                 "in %s scopes something was written without a GTID, and no replica can be shown to"

@@ -115,9 +115,9 @@ class ScopeFile:
         self.scopes = []
         self._attempt(self.marks.clear_foreign)
 
-    def write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
+    def write(self, changes: Sequence[Change], removed: Sequence[int]) -> Written:
         """Write scopes; delete those with the numbers `gone`, which other scopes may then get."""
-        return self._attempt(lambda: self._rows.write(changes, gone))
+        return self._attempt(lambda: self._rows.write(changes, removed))
 
     def add_unlogged(self, keys: Sequence[ScopeKey]) -> None:
         """Record that something was written without a GTID in these scopes; if empty, in any.

@@ -144,12 +144,12 @@ class ScopeRows:
         self._held.clear()
         self._long.clear()
 
-    def write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
+    def write(self, changes: Sequence[Change], removed: Sequence[int]) -> Written:
         """Write scopes; delete those with the numbers `gone`, which other scopes may then get."""
         written: dict[int, _Held] = {}
         new: list[tuple[int, str, str, str, int, int]] = []
         with Transaction(self._connection):
-            self._forget(gone)
+            self._forget(removed)
             for number, kept, _ in changes:
                 written[number] = self._change(number, kept, new)
             self._connection.executemany(
@@ -169,7 +169,7 @@ class ScopeRows:
                     for number, kept, used_us in changes
                 ],
             )
-        for number in gone:
+        for number in removed:
             self._held.pop(number, None)
             self._long.pop(number, None)
         self._held.update(written)

@@ -40,7 +40,7 @@ class ServerContext(ssl.SSLContext):
             session = self._session
         return super().wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
-    def logged_in(self, connection: object) -> None:
+    def on_login(self, connection: object) -> None:
         """Take the session of a connection that has been read from, for later connections.
 
         Args:

@@ -2,15 +2,15 @@
 
 Every session has a scope of its own, which ends with it. Wider scopes (a user, an application, the
 whole proxy) live in a table, from the first read that asks for one until nobody used it for a
-while, or until there are too many. Whatever a session writes or sees is entered into its own scope
+while, or until there are too many. Whatever a session writes or sees is recorded in its own scope
 and into those of its wider scopes that are alive. Nothing is lost for a scope that is not alive: it
 begins as *unknown*, and its first read asks the primary what it has.
 
 A `Keeper` may keep wider scopes for the next start. It is told that a scope requires more (`ahead`)
-before the client is told, and only once until it has kept that (`ScopeState.kept`).
+before the client is told, and only once until it has kept that (`ScopeState.on_kept`).
 
 Where several workers serve the sessions of one scope, a `Sharer` records what sessions do for the
-other workers, and enters what those have recorded before a scope is read (`sharing`).
+other workers, and takes over what those have recorded before a scope is read (`sharing`).
 """
 
 from collections import OrderedDict
@@ -70,45 +70,45 @@ class Keeper(Protocol):
         When this returns, that must be recorded so that it is found after a crash.
         """
 
-    def changed(self, scope: "ScopeState") -> None:
+    def on_change(self, scope: "ScopeState") -> None:
         """There is something to keep of the scope, sooner or later."""
 
-    def dropped(self, scope: "ScopeState") -> None:
+    def on_drop(self, scope: "ScopeState") -> None:
         """The scope is not alive any more, so what is kept of it may become too small."""
 
-    def unlogged(self, keys: "tuple[ScopeKey, ...]") -> None:
+    def on_unlogged_write(self, keys: "tuple[ScopeKey, ...]") -> None:
         """A first write without a GTID was made in these scopes; empty means in any scope."""
 
 
-class Entry(Protocol):
+class ScopeWriter(Protocol):
     """Records for other workers what a session does."""
 
-    def wrote(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
+    def record_write(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
         """A server acknowledged these transactions."""
 
     def may_have_written(self) -> None:
         """A command that may write ended, and nothing said what it committed."""
 
-    def showed(self) -> None:
+    def record_answer(self) -> None:
         """A server's answer went to a client."""
 
 
 class Sharer(Protocol):
     """Shares wider scopes with other workers."""
 
-    def entered(self, user: str, application: str) -> "Sequence[Entry]":
-        """The entries that record what a session of this user and application does."""
+    def writers(self, user: str, application: str) -> "Sequence[ScopeWriter]":
+        """The writers that record what a session of this user and application does."""
 
     def refresh(self, scope: "ScopeState", remembers: bool, now: float) -> None:
-        """Let a scope require what other workers have entered.
+        """Let a scope require what other workers have written.
 
         `remembers`: it is read at a level that does.
         """
 
-    def dropped(self, scope: "ScopeState") -> None:
+    def on_drop(self, scope: "ScopeState") -> None:
         """The scope is not alive any more in this worker."""
 
-    def unlogged(self, keys: "tuple[ScopeKey, ...]") -> None:
+    def on_unlogged_write(self, keys: "tuple[ScopeKey, ...]") -> None:
         """A first write without a GTID was made in these scopes; empty means in any scope."""
 
 
@@ -128,12 +128,12 @@ class ScopeState:
         unseen: more than one server did, or it is not known which.
         term: the primary's term (`Topology.term`) that the sets belong to.
         changed_at: when something was last acknowledged or seen, monotonic s.
-        used_at: when it was last asked for or entered into, monotonic s.
+        used_at: when it was last asked for or recorded in, monotonic s.
         lost: acknowledged GTIDs that a later primary does not have.
         lost_untold: no read was told of them yet.
         doubted: counts the calls of `doubt`.
         keeper: keeps it for the next start; None if nobody does.
-        memory: the bytes that its sets took at the last `grown`, about.
+        memory: the bytes that its sets took at the last `take_growth`, about.
     """
 
     def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool, doubts: int = 0) -> None:
@@ -165,7 +165,7 @@ class ScopeState:
         self._is_ahead = False  # the keeper knows that what is kept may be too small
         self._is_changed = False  # the keeper knows that there is something to keep
 
-    def grown(self) -> int:
+    def take_growth(self) -> int:
         """By how many bytes its sets have grown since this was asked last."""
         if self.own is self._sized_own and self.observed is self._sized_observed:
             return 0
@@ -195,36 +195,36 @@ class ScopeState:
         """Whether it is known what a read at this level must see."""
         return not self.unknown and not (self.unseen and level in REMEMBERING)
 
-    def wrote(self, gtids: GtidSet, primary_applied: GtidSet, now: float = 0.0) -> None:
+    def record_write(self, gtids: GtidSet, primary_applied: GtidSet, now: float = 0.0) -> None:
         """A server acknowledged these transactions."""
         own = self.own | gtids
         if own.interval_count > COMPACT_ABOVE:
             own = own.compact(primary_applied)
-        self.wrote_next(own, now)
+        self.record_united_write(own, now)
 
-    def wrote_next(self, own: GtidSet, now: float) -> None:
+    def record_united_write(self, own: GtidSet, now: float) -> None:
         """The same, where the caller has already united these with its own."""
         if own is not self.own:
             self.own = own
-            self._grew()
+            self._on_growth()
         self.changed_at = self.used_at = now
 
-    def saw(self, executed: GtidSet, now: float = 0.0) -> None:
+    def record_executed(self, executed: GtidSet, now: float = 0.0) -> None:
         """A server had this at the end of a statement.
 
-        The statement may have seen a little more (`showed`): rows are visible a moment before their
-        transaction joins `gtid_executed`.
+        The statement may have seen a little more (`record_answer`): rows are visible a moment
+        before their transaction joins `gtid_executed`.
         """
         if not executed <= self.observed:
             self.observed |= executed
             self.changed_at = self.used_at = now
-            self._changed()
+            self._on_change()
 
-    def covered(self, executed: GtidSet) -> None:
+    def set_covered(self, executed: GtidSet) -> None:
         """All that was written in it so far is in this set."""
         if self.unknown:
             self.own |= executed
-            self._changed()
+            self._on_change()
         self.unknown = False
 
     def may_have_written(self) -> None:
@@ -232,14 +232,14 @@ class ScopeState:
         self.unknown = True
         self._doubts += 1
         self._unnamed = self._doubts
-        self._grew()
+        self._on_growth()
 
     @property
-    def unnamed(self) -> int:
+    def last_write_doubt(self) -> int:
         """The number of the last doubt about writes."""
         return self._unnamed
 
-    def showed(self, server: Server, epoch: int) -> None:
+    def record_answer(self, server: Server, epoch: int) -> None:
         """An answer of this server went to a client: its later states are no older."""
         self._doubts += 1
         self._shown = self._doubts
@@ -249,13 +249,13 @@ class ScopeState:
         elif self.seen_on is not server or self.seen_epoch != epoch:
             self.unseen = True
 
-    def shown_elsewhere(self) -> None:
+    def record_answers_elsewhere(self) -> None:
         """Answers went to clients of other workers, from some server."""
         self._doubts += 1
         self._shown = self._doubts
         self.unseen = True
 
-    def lost_elsewhere(self, gtids: GtidSet, *, tell: bool) -> None:
+    def record_loss_elsewhere(self, gtids: GtidSet, *, tell: bool) -> None:
         """Another worker found that the primary lacks these; whether readers are to be told."""
         new = gtids - self.lost
         if new:
@@ -263,16 +263,16 @@ class ScopeState:
             self.observed -= new
             self.lost |= new
             self.lost_untold = self.lost_untold or tell
-            self._changed()
+            self._on_change()
 
-    def settled(self, primary: Server, epoch: int) -> None:
+    def on_primary_settled(self, primary: Server, epoch: int) -> None:
         """The primary has finished all that it had begun to commit: it shows whatever was seen."""
         self.seen_on = primary
         self.seen_epoch = epoch
         self.unseen = False
 
     @property
-    def seen(self) -> bool:
+    def is_unbounded(self) -> bool:
         """Whether something was shown that `observed` may not bound."""
         return self.unseen or self.seen_on is not None
 
@@ -285,7 +285,7 @@ class ScopeState:
         """
         return self._doubts
 
-    def probed(self, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
+    def on_probe(self, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
         """What the primary had and was committing, asked when the count of doubts was `doubts`.
 
         The two together bound all that anybody had seen on any server.
@@ -296,7 +296,7 @@ class ScopeState:
             self.unknown = self._unnamed > doubts
         else:
             self.own = self.own.compact(executed)
-        if self.seen:
+        if self.is_unbounded:
             self.observed = self.observed | executed | owned
             if self._shown <= doubts:
                 self.seen_on = None
@@ -306,14 +306,14 @@ class ScopeState:
         # A set that stays long after a probe has real gaps; asking again would not shorten it.
         self._probe_above = max(PROBE_ABOVE, 2 * self.own.interval_count)
         if before != (self.unknown, self.own, self.observed):
-            self._changed()
+            self._on_change()
 
     def doubt(self) -> None:
         """The primary may lack what its reads must see: the next read asks."""
         self.term = _NO_TERM
         self.doubted += 1
 
-    def verified(
+    def compare_with_primary(
         self, executed: GtidSet, required: GtidSet, term: int, doubted: int | None = None
     ) -> GtidSet:
         """Compare with what the primary of a new term has; return what is lost.
@@ -333,13 +333,13 @@ class ScopeState:
             self.observed -= lost
             self.lost |= lost
             self.lost_untold = True
-            self._changed()
+            self._on_change()
         return lost
 
-    def told_lost(self) -> None:
+    def on_loss_reported(self) -> None:
         """A reader was told of `lost`, or is not to be told."""
         self.lost_untold = False
-        self._changed()
+        self._on_change()
 
     @property
     def is_long(self) -> bool:
@@ -356,7 +356,7 @@ class ScopeState:
         self.keeper = keeper
         self._is_ahead = self._is_changed = False
         if keeper is not None:
-            self._grew()
+            self._on_growth()
 
     def to_keep(self) -> KeptScope:
         """What there is to keep; the keeper is told of later changes."""
@@ -373,7 +373,7 @@ class ScopeState:
             self._growth,
         )
 
-    def kept(self, kept: KeptScope) -> bool:
+    def on_kept(self, kept: KeptScope) -> bool:
         """This was kept.
 
         Returns whether nothing more is required by now; if so, `ahead` is told of the next growth.
@@ -383,27 +383,27 @@ class ScopeState:
         self._is_ahead = False
         return True
 
-    def not_kept(self) -> None:
+    def on_keep_failed(self) -> None:
         """Keeping it has failed."""
-        self._changed()
+        self._on_change()
 
-    def _grew(self) -> None:
+    def _on_growth(self) -> None:
         """More is required than before."""
         self._growth += 1
         keeper = self.keeper
         if keeper is not None and not self._is_ahead:
             self._is_ahead = True
             keeper.ahead(self)
-        self._changed()
+        self._on_change()
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         keeper = self.keeper
         if keeper is not None and not self._is_changed:
             self._is_changed = True
-            keeper.changed(self)
+            keeper.on_change(self)
 
     @classmethod
-    def found(cls, kept: KeptScope, keeper: Keeper, doubts: int) -> "ScopeState":
+    def from_kept(cls, kept: KeptScope, keeper: Keeper, doubts: int) -> "ScopeState":
         """A scope that was kept, before a primary was asked whether it has all that."""
         state = cls(kept.kind, kept.key, _NO_TERM, unknown=kept.unknown, doubts=doubts)
         state.unseen = True
@@ -412,7 +412,7 @@ class ScopeState:
         state.used_at = kept.used_at
         state.keeper = keeper
         if kept.unknown:
-            state._grew()  # it is unknown, which may not have been kept
+            state._on_growth()  # it is unknown, which may not have been kept
         return state
 
 
@@ -482,7 +482,7 @@ class Scopes:
         self._states.move_to_end((kind, key))
         if self._sharer is not None:
             self._sharer.refresh(state, remembers, now)
-        grown = state.grown()
+        grown = state.take_growth()
         if grown:
             self._memory += grown
             if self._memory > _MOST_BYTES:
@@ -494,12 +494,12 @@ class Scopes:
         states = self._states
         return [states[key] for key in keys_of(user, application) if key in states]
 
-    def entered_elsewhere(self, user: str, application: str) -> Sequence[Entry]:
-        """The entries that record what a session does for other workers."""
+    def writers_elsewhere(self, user: str, application: str) -> Sequence[ScopeWriter]:
+        """The writers that record what a session does for other workers."""
         sharer = self._sharer
-        return () if sharer is None else sharer.entered(user, application)
+        return () if sharer is None else sharer.writers(user, application)
 
-    def wrote_unlogged(self, user: str, application: str) -> None:
+    def record_unlogged_write(self, user: str, application: str) -> None:
         """Something without a GTID was written in all these scopes, alive or not.
 
         It is never forgotten: no replica will ever have it.
@@ -509,7 +509,7 @@ class Scopes:
             state.unlogged = True
 
     def doubt_logging(self) -> None:
-        """What is unknown in scopes that are alive may have no GTID; see `wrote_unlogged`."""
+        """What is unknown in scopes that are alive may have no GTID (`record_unlogged_write`)."""
         unknown = [state for state in self._states.values() if state.unknown]
         for state in unknown:
             state.unlogged = True
@@ -528,9 +528,9 @@ class Scopes:
         else:
             self._unlogged.update(new)
         if self._keeper is not None:
-            self._keeper.unlogged(new)
+            self._keeper.on_unlogged_write(new)
         if self._sharer is not None:
-            self._sharer.unlogged(new)
+            self._sharer.on_unlogged_write(new)
 
     def _is_unlogged(self, key: ScopeKey) -> bool:
         return self._unlogged_unknown or key in self._unlogged or self._was_unlogged(key)
@@ -560,10 +560,10 @@ class Scopes:
         self._keeper = keeper
         for stored in sorted(kept, key=_used_at):
             self._begun += 1
-            state = ScopeState.found(stored, keeper, self._begun * _DOUBTS)
+            state = ScopeState.from_kept(stored, keeper, self._begun * _DOUBTS)
             state.unlogged = self._is_unlogged((stored.kind, stored.key))
             self._states[stored.kind, stored.key] = state
-            self._memory += state.grown()
+            self._memory += state.take_growth()
         self.in_use = self.in_use or bool(self._states)
         self._make_room(now)
 
@@ -591,9 +591,9 @@ class Scopes:
         self._memory -= state.memory
         state.keeper = None
         if self._keeper is not None:
-            self._keeper.dropped(state)
+            self._keeper.on_drop(state)
         if self._sharer is not None:
-            self._sharer.dropped(state)
+            self._sharer.on_drop(state)
 
     def _make_room(self, now: float) -> None:
         states = self._states

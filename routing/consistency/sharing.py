@@ -2,7 +2,7 @@
 
 Sessions enter what they write into *contributions*, one for each row of the board that somebody
 reads. Before a scope is read it is *refreshed*: what the others' slots have gained since the last
-time is entered into it, doubts as doubts of its own. From then on it behaves like a scope of one
+time is recorded in it, doubts as doubts of its own. From then on it behaves like a scope of one
 worker. `scope_board` has the theory of the memory.
 """
 
@@ -46,10 +46,10 @@ class Contribution:
         self._shows = 0
         self.state = ScopeState(Scope.PROXY, "", 0, unknown=False)
 
-    def wrote(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
-        """A server acknowledged these transactions (`ScopeState.wrote`)."""
+    def record_write(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
+        """A server acknowledged these transactions (`ScopeState.record_write`)."""
         before = self.state.own
-        self.state.wrote(gtids, primary_applied)
+        self.state.record_write(gtids, primary_applied)
         if self.state.own is not before:
             self._tell()
 
@@ -58,15 +58,15 @@ class Contribution:
         self._doubts += 1
         self._tell()
 
-    def showed(self) -> None:
+    def record_answer(self) -> None:
         """A server's answer went to a client."""
         if self._sharing.board.is_remembered(self._row):
             self._shows += 1
             self._tell()
 
-    def verified(self, executed: GtidSet, required: GtidSet) -> GtidSet:
-        """Compare with what a primary has; return what is lost (`ScopeState.verified`)."""
-        lost = self.state.verified(executed, required, 0)
+    def compare_with_primary(self, executed: GtidSet, required: GtidSet) -> GtidSet:
+        """Compare with what a primary has, as a `ScopeState` does; return what is lost."""
+        lost = self.state.compare_with_primary(executed, required, 0)
         if lost:
             self._tell()
         return lost
@@ -127,7 +127,7 @@ class Sharing:
 
     # What sessions add
 
-    def entered(self, user: str, application: str) -> list[Contribution]:
+    def writers(self, user: str, application: str) -> list[Contribution]:
         """The contributions for a session: those to rows of its wide scopes that somebody reads."""
         rows = self._rows.get((user, application))
         if rows is None:
@@ -138,7 +138,7 @@ class Sharing:
         board = self.board
         return [self._contribution(row) for row in rows if board.is_read(row)]
 
-    def unlogged(self, keys: Sequence[ScopeKey]) -> None:
+    def on_unlogged_write(self, keys: Sequence[ScopeKey]) -> None:
         """Something without a GTID was written in these scopes; empty means in any."""
         self.board.add_unlogged(keys)
 
@@ -169,39 +169,39 @@ class Sharing:
         if remembers and not read.remembers:
             read.remembers = True
             board.begin_remembering(read.row)
-            scope.shown_elsewhere()
+            scope.record_answers_elsewhere()
         if not scope.unlogged and board.is_unlogged(read.flag):
             scope.unlogged = True
         for number, mark in board.news(read.row, read.marks):
             self._take(number, mark, scope, read, now)
         read.is_new = False
 
-    def dropped(self, scope: ScopeState) -> None:
+    def on_drop(self, scope: ScopeState) -> None:
         """The scope is not alive any more."""
         self._read.pop((scope.kind, scope.key), None)
 
     def _take(self, number: int, mark: Mark, scope: ScopeState, read: _Read, now: float) -> None:
-        """Enter what the slot of the other worker with this number has gained."""
+        """Take over what the slot of the other worker with this number has gained."""
         board = self.board
         slot = board.slot(board.others[number], read.row) if is_written(mark) else NOTHING
         if slot is None:
             self.torn += 1
             scope.may_have_written()
-            scope.shown_elsewhere()
+            scope.record_answers_elsewhere()
             return  # and again at the next refresh, until it is whole
         generation, version = mark
         is_new_generation = generation != read.marks[number][0]
         if is_new_generation or slot.doubts != read.doubts[number]:
             scope.may_have_written()
         if is_new_generation or slot.shows != read.shows[number]:
-            scope.shown_elsewhere()
+            scope.record_answers_elsewhere()
         # The slot that was read may be newer than the mark.
         read.marks[number] = generation, slot.version or version
         read.doubts[number], read.shows[number] = slot.doubts, slot.shows
         if slot.lost:
-            scope.lost_elsewhere(slot.lost, tell=not read.is_new)
+            scope.record_loss_elsewhere(slot.lost, tell=not read.is_new)
         if slot.own:
-            scope.wrote(slot.own, EMPTY, now)
+            scope.record_write(slot.own, EMPTY, now)
             if not self.incarnation.may_be(slot.incarnation):
                 scope.doubt()
 
@@ -213,7 +213,7 @@ class Sharing:
             (contribution, contribution.state.own) for contribution in self._contributions.values()
         ]
 
-    def began(self, primary: Server) -> None:
+    def on_compared(self, primary: Server) -> None:
         """All contributions were compared with what this primary has."""
         self.incarnation = Incarnation.of(primary.uuid, primary.started)
 

@@ -113,7 +113,7 @@ class CachedDecision:
         """
         scope, gtids = requirement.scope, decision.proof_set
         if (
-            wait_results.waited(decision, result, requirement, epoch, sent_at, waited, now)
+            wait_results.record_wait(decision, result, requirement, epoch, sent_at, waited, now)
             and scope is not None
             and gtids is scope.required(requirement.rules.level)
         ):

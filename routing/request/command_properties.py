@@ -68,7 +68,7 @@ def _names(command: Command, words: re.Pattern[bytes]) -> bool:
     return not text or b"EXECUTE" in text.upper() or words.search(text) is not None
 
 
-def began_transaction(command: Command) -> bool:
+def begins_transaction(command: Command) -> bool:
     """Whether a command that ended well was, or began, a transaction that SET TRANSACTION shapes.
 
     A server uses up what was set at the next statement that accesses a table. Where that cannot be

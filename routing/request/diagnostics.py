@@ -27,13 +27,13 @@ _READ: Final = StatementClass.READ
 _DIAGNOSTIC: Final = StatementClass.DIAGNOSTIC
 
 
-def asked_by(command: Command) -> int:
+def parts_asked(command: Command) -> int:
     """The parts that a statement asks about."""
     statement = command.statement
     return 0 if statement is None or command.shape != RESULTS else statement.asks
 
 
-def wanted_by(command: Command) -> int:
+def parts_required(command: Command) -> int:
     """The parts that must be true where a command runs.
 
     It asks about them; or it may add to the conditions; or its text does not show whether it keeps
@@ -42,8 +42,8 @@ def wanted_by(command: Command) -> int:
     if command.code in _ADDING or _is_about_nothing(command):
         return CONDITIONS
     if _leaves(command) & MAY_FIND_ROWS:
-        return asked_by(command) | FOUND_ROWS | ROW_COUNT
-    return asked_by(command)
+        return parts_asked(command) | FOUND_ROWS | ROW_COUNT
+    return parts_asked(command)
 
 
 def is_lost(diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command) -> bool:
@@ -51,7 +51,7 @@ def is_lost(diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command
     return diagnostics.is_lost(area, _leaves(command))
 
 
-def ended(
+def on_end(
     diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command, outcome: CommandOutcome
 ) -> None:
     """A command of the client's has ended on a server."""
@@ -61,19 +61,19 @@ def ended(
         left = UNKNOWN if statement is None else statement.leaves
         if prepared is not None and prepared.asks_cursor:
             left &= ~FOUND_AS_SHOWN  # rows are still to be fetched
-        diagnostics.ran(area, left, outcome.rows, outcome.warnings, _repeatable(command))
+        diagnostics.on_success(area, left, outcome.rows, outcome.warnings, _repeatable(command))
     elif outcome.error:
         if code in KEEPING_CONDITIONS or _is_about_nothing(command):
-            diagnostics.refused(area, told=code not in _OF_PREPARED)
+            diagnostics.on_refusal(area, told=code not in _OF_PREPARED)
             return
         left = _leaves(command)
         several = command.statement is None or command.statement.multi
         found = bool(left & MAY_FIND_ROWS or (left & FOUND_ROWS and several))
-        diagnostics.failed(area, 0, _repeatable(command), found=found and outcome.rows > 0)
+        diagnostics.on_error(area, 0, _repeatable(command), found=found and outcome.rows > 0)
     elif code is Code.COM_STMT_PREPARE:
-        diagnostics.prepared(area, outcome.warnings, _repeatable(command))
+        diagnostics.on_prepare(area, outcome.warnings, _repeatable(command))
     elif code in KEEPING_CONDITIONS:
-        diagnostics.commanded(area, code)
+        diagnostics.on_command(area, code)
 
 
 def _leaves(command: Command) -> int:

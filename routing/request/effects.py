@@ -37,7 +37,7 @@ _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
 
 
-def committed_unnamed(
+def is_unnamed_commit(
     command: Command,
     outcome: CommandOutcome,
     state: Session,
@@ -65,7 +65,9 @@ def committed_unnamed(
     return True
 
 
-def wrote_unlogged(command: Command, outcome: CommandOutcome, server: Server, logged: bool) -> bool:
+def is_unlogged_write(
+    command: Command, outcome: CommandOutcome, server: Server, logged: bool
+) -> bool:
     """Whether a command that ended on the primary may have written something without a GTID.
 
     Args:
@@ -78,13 +80,13 @@ def wrote_unlogged(command: Command, outcome: CommandOutcome, server: Server, lo
     if outcome.unlogged or not outcome.may_write:
         return outcome.unlogged
     if statement is None:
-        return "sql_log_bin" in outcome.told or not (logged and server.gtids)
+        return "sql_log_bin" in outcome.tracked_variables or not (logged and server.gtids)
     if statement.kind is StatementClass.TRANSACTION or statement.reason in _NO_DATA:
         return False
     return (
         not (logged and server.gtids)
         or (statement.reason is StatementReason.UNLOGGED and outcome.error != _REFUSED)
-        or "sql_log_bin" in outcome.told
+        or "sql_log_bin" in outcome.tracked_variables
         or (
             bool(statement.assignments)
             and any(assignment.name == "sql_log_bin" for assignment in statement.assignments)
@@ -92,7 +94,7 @@ def wrote_unlogged(command: Command, outcome: CommandOutcome, server: Server, lo
     )
 
 
-def named(
+def record_named_write(
     gtids: GtidSet,
     outcome: CommandOutcome,
     state: Session,
@@ -115,9 +117,9 @@ def named(
     """
     outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
     if own is None:
-        state.wrote(gtids, server, now, rules)
+        state.record_write(gtids, server, now, rules)
     else:
-        state.own_scope.wrote_next(own, now)
+        state.own_scope.record_united_write(own, now)
 
 
 def observed(
@@ -139,10 +141,10 @@ def observed(
         now: monotonic, s.
     """
     outcome.observed |= gtids
-    state.saw(gtids, server, now, rules)
+    state.record_executed(gtids, server, now, rules)
     if outcome.may_write:
         # The server does not tell which of them are its own: none is left out.
-        state.wrote(gtids, server, now, rules)
+        state.record_write(gtids, server, now, rules)
 
 
 def answered(
@@ -162,12 +164,12 @@ def answered(
     Returns:
         Whether the client was shown something.
     """
-    shows = shown(command, outcome, state, area.server, epoch)
-    diagnostics.ended(state.diagnostics, area, command, outcome)
+    shows = record_answer(command, outcome, state, area.server, epoch)
+    diagnostics.on_end(state.diagnostics, area, command, outcome)
     return shows
 
 
-def shown(
+def record_answer(
     command: Command, outcome: CommandOutcome, state: Session, server: Server, epoch: int
 ) -> bool:
     """Note which server showed a client something, and writes that nothing tracks.
@@ -188,13 +190,13 @@ def shown(
         scope = state.own_scope
         known = scope.seen_on is server and scope.seen_epoch == epoch
         if not (known or scope.unseen) or state.scopes.in_use:
-            state.showed(server, epoch, command.rules)
+            state.record_answer(server, epoch, command.rules)
     if outcome.may_write and state.trackers.gtids == "OFF":
         state.may_have_written(command.rules)
     return shows
 
 
-def succeeded(
+def apply_success(
     command: Command,
     outcome: CommandOutcome,
     state: Session,
@@ -214,8 +216,10 @@ def succeeded(
         Whether the proxy's own settings of the primary connection must be made again.
     """
     statement = command.statement
-    suspect = state.suspect
-    hides = bool(outcome.told or outcome.blank) and _hides(outcome, statement, state)
+    suspect = state.trackers_pending
+    hides = bool(outcome.tracked_variables or outcome.untracked_change) and _hides(
+        outcome, statement, state
+    )
     if state.pins.reasons and not state.transaction.is_open:
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
@@ -224,14 +228,14 @@ def succeeded(
             state.user_variables.forget()
         changed = hides or outcome.state_changed
         return changed and (outcome.may_write or suspect) and pin_unknown(command, state)
-    state.suspect = False
+    state.trackers_pending = False
     if statement.holds:
         _hold(command, statement, outcome, state, row)
     if statement.may_run_programs:
         state.user_variables.forget()
     restore = statement.touches_tracking
     if statement.assignments:
-        restore = _assigned(statement, outcome, state) or restore
+        restore = _apply_assignments(statement, outcome, state) or restore
     hides = hides or (unseen and statement.may_run_programs)
     if hides or (outcome.state_changed and (suspect or not explains(command))):
         restore = pin_unknown(command, state)
@@ -241,18 +245,20 @@ def succeeded(
     return restore
 
 
-def _assigned(statement: Statement, outcome: CommandOutcome, state: Session) -> bool:
+def _apply_assignments(statement: Statement, outcome: CommandOutcome, state: Session) -> bool:
     """Take over what a SET assigned; whether it touched the proxy's own settings."""
     restore = False
     for assignment in statement.assignments:
-        restore = variables.assigned(assignment, outcome, state) or restore
+        restore = variables.apply_assignment(assignment, outcome, state) or restore
     for assignment in statement.assignments:
         if assignment.name in variables.READ_STRINGS:
             state.user_variables.forget_strings()
     return restore
 
 
-def failed(command: Command, outcome: CommandOutcome, state: Session, unseen: bool = False) -> bool:
+def apply_error(
+    command: Command, outcome: CommandOutcome, state: Session, unseen: bool = False
+) -> bool:
     """Take over what a command may have done to the session before it failed.
 
     An ERR packet has no trackers: what they have to tell comes with the next OK packet.
@@ -270,15 +276,15 @@ def failed(command: Command, outcome: CommandOutcome, state: Session, unseen: bo
     if statement is None:
         if outcome.may_write:
             state.user_variables.forget()
-    elif _failed_unknown(statement, state, unseen):
+    elif _apply_unknown_error(statement, state, unseen):
         return pin_unknown(command, state)
     if outcome.state_changed:  # before one of several results
         return pin_unknown(command, state)
-    state.suspect = state.suspect or is_suspicious(command, outcome)
+    state.trackers_pending = state.trackers_pending or is_suspicious(command, outcome)
     return False
 
 
-def _failed_unknown(statement: Statement, state: Session, unseen: bool) -> bool:
+def _apply_unknown_error(statement: Statement, state: Session, unseen: bool) -> bool:
     """Take over what a statement did before it failed; whether that cannot be known."""
     if statement.may_run_programs:
         state.user_variables.forget()
@@ -295,26 +301,26 @@ def _failed_unknown(statement: Statement, state: Session, unseen: bool) -> bool:
     return False
 
 
-def told_late(command: Command, outcome: CommandOutcome, state: Session) -> bool:
+def take_trackers_after_error(command: Command, outcome: CommandOutcome, state: Session) -> bool:
     """Take over what the OK of one of the proxy's statements says of a statement that failed.
 
     Returns:
         As `succeeded`.
     """
-    state.suspect = False
-    hidden = not TRACKING.isdisjoint(outcome.told)
+    state.trackers_pending = False
+    hidden = not TRACKING.isdisjoint(outcome.tracked_variables)
     return (outcome.state_changed or hidden) and pin_unknown(command, state)
 
 
-def told_behind(command: Command, outcome: CommandOutcome, state: Session) -> bool:
+def take_trackers_of_ping(command: Command, outcome: CommandOutcome, state: Session) -> bool:
     """Take over what the OK packet of a COM_PING says of the statement before it.
 
     Returns:
         As `succeeded`.
     """
-    suspect, state.suspect = state.suspect, False
+    suspect, state.trackers_pending = state.trackers_pending, False
     changed = outcome.state_changed and (suspect or not explains(command))
-    hidden = not TRACKING.isdisjoint(outcome.told)
+    hidden = not TRACKING.isdisjoint(outcome.tracked_variables)
     return (changed or hidden) and pin_unknown(command, state)
 
 
@@ -349,7 +355,7 @@ def _hold(
 def pin_unknown(command: Command, state: Session) -> bool:
     """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
     state.pins.take(PinReason.UNKNOWN)
-    state.suspect = False
+    state.trackers_pending = False
     state.may_have_written(command.rules)
     return True
 
@@ -360,13 +366,13 @@ def _hides(outcome: CommandOutcome, statement: Statement | None, state: Session)
     Setting session_track_system_variables or session_track_state_change again makes a server forget
     what that tracker had still to report. After an error there may be nothing to report anyway.
     """
-    reported = outcome.told
+    reported = outcome.tracked_variables
     if reported and not TRACKING.isdisjoint(reported):
         shown = () if statement is None else statement.assignments
         hidden = TRACKING.intersection(reported) - {assignment.name for assignment in shown}
         # A change of sql_log_bin was not reported while other variables were tracked.
         outcome.unlogged = outcome.unlogged or _HIDING in hidden
         return bool(hidden)
-    if state.unknown or not outcome.blank:
+    if state.unknown or not outcome.untracked_change:
         return False
     return statement is None or statement.may_run_programs

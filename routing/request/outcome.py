@@ -32,13 +32,13 @@ class CommandOutcome:
         own: GTIDs that the server reported as its own.
         observed: the server's whole set at its end, where that is tracked.
         unnamed: OK packets of the answer that told of rows and of no GTID (`ResponseStream`).
-        told: system variables of which trackers told the value.
+        tracked_variables: system variables of which trackers told the value.
         state_changed: a tracker said that the session's state changed.
-        blank: an OK packet said so, but not what changed.
+        untracked_change: an OK packet said so, but not what changed.
         snapshot_us: when the snapshot was asked for that it shares with others, UTC us; else 0.
         conflicts: it may have shown another state than earlier reads of its transaction.
         unlogged: it may have written something without a GTID.
-        ended_us: when it had ended, UTC us; with the next two, set when it is entered in the log.
+        ended_us: when it had ended, UTC us; with the next two, set when it is recorded in the log.
         ordinal: its number among its session's.
         own_known: `own` names whatever it may have committed.
     """
@@ -65,9 +65,9 @@ class CommandOutcome:
         self.own = EMPTY
         self.observed = EMPTY
         self.unnamed = _NONE
-        self.told = _NOTHING
+        self.tracked_variables = _NOTHING
         self.state_changed = False
-        self.blank = False
+        self.untracked_change = False
         self.snapshot_us = 0
         self.conflicts = False
         self.unlogged = False
@@ -75,7 +75,7 @@ class CommandOutcome:
         self.ordinal = 0
         self.own_known = True
 
-    def decided(self, decision: Decision) -> None:
+    def set_decision(self, decision: Decision) -> None:
         """It goes to this server, and no longer shares another server's snapshot."""
         self.decision = decision
         self.reason = decision.reason
@@ -85,4 +85,4 @@ class CommandOutcome:
     def forget_changes(self) -> None:
         """What trackers told so far of the session's state was taken over."""
         self.state_changed = False
-        self.told = _NOTHING
+        self.tracked_variables = _NOTHING

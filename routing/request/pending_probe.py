@@ -19,7 +19,7 @@ class PendingProbe:
         self._doubts: Final = scope.doubts
         self._doubted: Final = scope.doubted
 
-    def answered(self, scope: ScopeState, executed: GtidSet, owned: GtidSet) -> GtidSet | None:
+    def on_answer(self, scope: ScopeState, executed: GtidSet, owned: GtidSet) -> GtidSet | None:
         """Let the scope know what the primary has and is committing.
 
         Returns:
@@ -27,6 +27,8 @@ class PendingProbe:
         """
         lost: GtidSet | None = None
         if scope.term != self.term:
-            lost = scope.verified(executed | owned, self._gtids, self.term, self._doubted)
-        scope.probed(executed, self._doubts, owned)
+            lost = scope.compare_with_primary(
+                executed | owned, self._gtids, self.term, self._doubted
+            )
+        scope.on_probe(executed, self._doubts, owned)
         return lost

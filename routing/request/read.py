@@ -190,7 +190,7 @@ class Read:
         return self.requirement.scope
 
     @property
-    def probed(self) -> GtidSet | None:
+    def probe_result(self) -> GtidSet | None:
         """What the primary had, if it was asked."""
         return self.requirement.probed
 
@@ -206,7 +206,7 @@ class Read:
 
     def question(self) -> GtidSet:
         """The set of which its replica is now asked whether it still has it."""
-        decision = self._decided()
+        decision = self._with_decision()
         decision.server.asks(self.sent_at)
         return decision.server.applied
 
@@ -297,7 +297,7 @@ class Read:
         behind = decision.reason is _BEHIND
         if behind and topology.fallbacks.reserve(now, 0.0) is None:
             # The primary must not be given more than it already has to do.
-            self._noted().crowded = "waits"
+            self._take_note().crowded = "waits"
             decision = choose(session, statement, topology, now, requirement, crowded=True)
         gtids = decision.proof_set
         if decision.proof is _WAITED and gtids is not None and self.budget > 0:
@@ -309,14 +309,14 @@ class Read:
 
     def _tells_lost(self, scope: ScopeState) -> bool:
         """Whether the read is refused since acknowledged writes are gone; that is told once."""
-        scope.told_lost()
+        scope.on_loss_reported()
         return self._on_lost_writes is LostPolicy.ERROR
 
     def _note_observation(self, since: float, required: GtidSet) -> None:
         """What the read relies on is to be in the log before it."""
         observation = self._topology.observations.to_log(since, required)
         if observation is not None:
-            self._noted().observation = observation
+            self._take_note().observation = observation
 
     def _choose_again(self, now: float) -> Step:
         """Its waiting is over: choose again."""
@@ -339,7 +339,7 @@ class Read:
         """A later read of a READ ONLY transaction: it must see what the first one had to."""
         self.requirement.gtids = snapshot.required
         if snapshot.stale and decision.server is snapshot.server:
-            self._noted().stale = True
+            self._take_note().stale = True
         return self._send(decision, now)
 
     def _refuse(self, step: Refuse) -> Refuse:
@@ -368,12 +368,12 @@ class Read:
             return self._send(on_primary(topology, Reason.PROBE_FAILED), now)
         if rules.level is not Level.BOUNDED_STALENESS:
             scope = self._reading(now)
-            asked = self._asked
-            if asked is None or asked.term != topology.term:
+            asking_scopes = self._asked
+            if asking_scopes is None or asking_scopes.term != topology.term:
                 return self._ask(scope)  # it was another primary's
-            lost = asked.answered(scope, executed, owned)
+            lost = asking_scopes.on_answer(scope, executed, owned)
             if lost:
-                note = self._noted()
+                note = self._take_note()
                 note.scope = scope
                 note.lost = lost
         self.requirement.probed = executed | owned if rules.level in _OF_ALL_SEEN else executed
@@ -414,10 +414,10 @@ class Read:
         if self.stage != JOINED:
             return _NOTHING
         self._waited += now - self.joined_at
-        server = self._decided().server
+        server = self._with_decision().server
         if self.rules.on_timeout is TimeoutPolicy.STALE:
             return self._send_stale(server, now)
-        self._left(server, Reason.WAIT_TIMEOUT)
+        self._leave_server(server, Reason.WAIT_TIMEOUT)
         return self._waited_too_long(now)
 
     # Its connection
@@ -425,7 +425,7 @@ class Read:
     def absent(self, now: float) -> Step:
         """The session has no connection to the chosen server."""
         self._take("absent")
-        decision = self._decided()
+        decision = self._with_decision()
         if decision.reason is Reason.TRANSACTION:
             if self._session.transaction.can_move:
                 return self._send(on_primary(self._topology, Reason.REPLICA_LOST), now)
@@ -448,7 +448,7 @@ class Read:
         """
         self._take("opened")
         if failed is not None:
-            self._left(self._decided().server, failed)
+            self._leave_server(self._with_decision().server, failed)
         if failed is Reason.REPLICA_FULL:
             return self._send(on_primary(self._topology, failed), now)
         return self._choose_again(now)
@@ -475,7 +475,7 @@ class Read:
             now: monotonic, s.
         """
         self._take("wait_answered")
-        decision = self._decided()
+        decision = self._with_decision()
         self.cached_decision.wait_answered(
             decision, result, self.requirement, epoch, self.sent_at, waited, now
         )
@@ -487,7 +487,7 @@ class Read:
         if result == "timeout":
             if self.rules.on_timeout is not TimeoutPolicy.STALE:
                 return self._fall_back(Reason.WAIT_TIMEOUT, now)
-            self._stale = self._noted().stale = True
+            self._stale = self._take_note().stale = True
             return _PASS
         self._reached = True
         return _PASS if doubt is None else self._fall_back(doubt, now)
@@ -511,7 +511,7 @@ class Read:
         self, still: bool | None, ordered: bool | None, epoch: int, now: float
     ) -> Reason | None:
         """Why the answer that follows must not count, or None."""
-        server = self._decided().server
+        server = self._with_decision().server
         return wait_results.doubt(server, still, ordered, self.asks_order, epoch, self.sent_at, now)
 
     def audit_answered(self, has: bool | None, epoch: int, now: float) -> Step:
@@ -524,7 +524,7 @@ class Read:
         if self._stale or has:
             return _PASS  # or given openly as stale
         if has is False:
-            self._decided().server.distrust(epoch)
+            self._with_decision().server.distrust(epoch)
         return self._fall_back(Reason.AUDIT_FAILED, now)
 
     # The primary, which may show less than a replica did
@@ -539,10 +539,10 @@ class Read:
             now: monotonic, s.
         """
         self._take("settled")
-        decision = self._decided()
+        decision = self._with_decision()
         self._settled = True
         if shows:
-            self._session.own_scope.settled(decision.server, epoch)
+            self._session.own_scope.on_primary_settled(decision.server, epoch)
             return self._send(decision, now)
         if self.rules.on_timeout is TimeoutPolicy.STALE:
             return self._send_stale(decision.server, now)
@@ -558,10 +558,10 @@ class Read:
             and statement.kind is StatementClass.READ
             and not self.bound
         ):
-            anew = Requirement(self.rules, probed=self.probed)
+            anew = Requirement(self.rules, probed=self.probe_result)
             decision = choose(self._session, statement, self._topology, now, anew)
             if decision.proof is Proof.KNOWN and decision.server in idle:  # it was only late
-                self._left(primary, Reason.WAIT_TIMEOUT)
+                self._leave_server(primary, Reason.WAIT_TIMEOUT)
                 return self._send(decision, now)
         return self._refuse(refusal.still_committing(self.rules.wait_budget))
 
@@ -570,7 +570,7 @@ class Read:
     def silent(self, now: float) -> Step:
         """The replica did not even say that the wait's budget ran out."""
         self._take("silent")
-        self._decided().server.unreachable(now)
+        self._with_decision().server.set_unreachable(now)
         return self._fall_back(Reason.REPLICA_LOST, now)
 
     def refused(self, reason: Reason, now: float) -> Step:
@@ -588,10 +588,10 @@ class Read:
 
     def _fall_back(self, reason: Reason, now: float) -> Step:
         """The replica's answer does not count: run it on the primary, or fail it."""
-        decision = self._decided()
-        self._left(decision.server, reason)
+        decision = self._with_decision()
+        self._leave_server(decision.server, reason)
         if self._reached:
-            self._noted().proved = decision.proof_set
+            self._take_note().proved = decision.proof_set
         if reason is Reason.WAIT_TIMEOUT:
             return self._waited_too_long(now)
         return self._send(on_primary(self._topology, reason), now)
@@ -603,10 +603,10 @@ class Read:
             return self._refuse(refusal.wait_timeout(rules.wait_budget))
         delay = self._topology.fallbacks.reserve(now, rules.wait_budget)
         if delay is None:
-            self._noted().crowded = "refused"
+            self._take_note().crowded = "refused"
             return self._refuse(refusal.flood())
         if delay > 0:
-            self._noted().crowded = "delayed"
+            self._take_note().crowded = "delayed"
             self._progress.enter(DELAYED)
             return Delay(delay)
         return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
@@ -619,7 +619,7 @@ class Read:
         return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
 
     def _send_stale(self, server: Server, now: float) -> Send:
-        self._stale = self._noted().stale = True
+        self._stale = self._take_note().stale = True
         return self._send(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE), now)
 
     # Of all
@@ -628,18 +628,18 @@ class Read:
         self._progress.expect(event)
         self.note = None
 
-    def _noted(self) -> Note:
+    def _take_note(self) -> Note:
         note = self.note
         if note is None:
             note = self.note = Note()
         return note
 
-    def _left(self, server: Server, reason: Reason) -> None:
-        note = self._noted()
+    def _leave_server(self, server: Server, reason: Reason) -> None:
+        note = self._take_note()
         note.left = server
         note.why = reason
 
-    def _decided(self) -> Decision:
+    def _with_decision(self) -> Decision:
         decision = self.decision
         if decision is None:
             raise AssertionError("no server was chosen")

@@ -75,7 +75,7 @@ class Pass(Step):
 
 
 class Known(Step):
-    """What the primary has is known: `Read.probed` has it. There was nothing else to do."""
+    """What the primary has is known: `Read.probe_result` has it. There was nothing else to do."""
 
 
 class Nothing(Step):

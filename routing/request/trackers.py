@@ -74,7 +74,7 @@ class TrackerReader:
         self._tracked = self._unread = 0
         wanted = _OF_PRIMARY if server.role is _PRIMARY else _OF_REPLICA
         for block in blocks:
-            outcome.blank = outcome.blank or not block
+            outcome.untracked_change = outcome.untracked_change or not block
             for kind, entity in entries(block):
                 if kind not in wanted:
                     continue
@@ -103,7 +103,7 @@ class TrackerReader:
             state.may_have_written(command.rules)
             return
         # A primary is never asked what it had.
-        server.proved(gtids, epoch, inf if server.role is _PRIMARY else outcome.sent_at)
+        server.add_proof(gtids, epoch, inf if server.role is _PRIMARY else outcome.sent_at)
         if tracking & UNSURE and (tracks_all or state.trackers.gtids == "ALL_GTIDS"):
             return  # its own, or all: its writes count as unreported
         if tracks_all:
@@ -113,7 +113,7 @@ class TrackerReader:
             if not outcome.may_write:
                 return
         else:
-            effects.named(gtids, outcome, state, server, command.rules, now)
+            effects.record_named_write(gtids, outcome, state, server, command.rules, now)
         self._tracked += 1
 
     def _take_change(
@@ -122,8 +122,10 @@ class TrackerReader:
         """What else the primary tells: the session lives there."""
         change = decode(kind, entity)
         if isinstance(change, Schema):
-            self._state.chose_schema(change.name)
+            self._state.set_schema(change.name)
         elif isinstance(change, SystemVariable):
-            variables.told(change.name.lower(), change.value, command, outcome, self._state)
+            variables.take_tracked_value(
+                change.name.lower(), change.value, command, outcome, self._state
+            )
         elif isinstance(change, StateChange):
             outcome.state_changed = outcome.state_changed or change.changed

@@ -41,14 +41,16 @@ READ_STRINGS: Final = _CHARACTER_SETS | {
 """What a string literal's value and collation depend on."""
 
 
-def told(name: str, value: str, command: Command, outcome: CommandOutcome, state: Session) -> None:
+def take_tracked_value(
+    name: str, value: str, command: Command, outcome: CommandOutcome, state: Session
+) -> None:
     """Take over the value of a system variable that a tracker of the primary's tells."""
     if name == SWITCH and SWITCH not in state.defaults.values:
         return  # what has changed in it is not known: it is taken from the statement
-    outcome.told |= {name}
+    outcome.tracked_variables |= {name}
     if name == "character_set_results":
         state.results = value
-    if name == "sql_log_bin" and state.suspect:
+    if name == "sql_log_bin" and state.trackers_pending:
         outcome.unlogged = True  # it is told of what failed
     if name in _OF_TRANSACTION:
         _mode_told(name, is_on(value), state)
@@ -66,7 +68,7 @@ def told(name: str, value: str, command: Command, outcome: CommandOutcome, state
 
 def _mode_told(name: str, on: bool, state: Session) -> None:
     if name == "autocommit":
-        state.transaction.autocommit_told(on)
+        state.transaction.on_autocommit_tracked(on)
     else:
         state.transaction.modes.read_only = on
 
@@ -97,7 +99,7 @@ def _shows(statement: Statement | None, name: str) -> bool:
     return False
 
 
-def assigned(assignment: Assignment, outcome: CommandOutcome, state: Session) -> bool:
+def apply_assignment(assignment: Assignment, outcome: CommandOutcome, state: Session) -> bool:
     """Take over one assignment of a SET; whether it touched the proxy's own settings."""
     name = assignment.name
     value = assignment.value
@@ -107,7 +109,7 @@ def assigned(assignment: Assignment, outcome: CommandOutcome, state: Session) ->
         state.transaction.modes.set_next(name, value)
     elif assignment.scope == "session":
         if name in TRACKING:
-            if name not in outcome.told:
+            if name not in outcome.tracked_variables:
                 state.trackers.set(name, value)
             return True
         _set(name, value, outcome, state)
@@ -117,7 +119,7 @@ def assigned(assignment: Assignment, outcome: CommandOutcome, state: Session) ->
 def _set(name: str, value: str | None, outcome: CommandOutcome, state: Session) -> None:
     """Take over the value of a session variable; None if the statement does not show it."""
     if name in _OF_TRANSACTION:
-        if name not in outcome.told:
+        if name not in outcome.tracked_variables:
             _set_mode(name, value, state)
     elif name == "gtid_next":
         if "ANONYMOUS" in (value or "ANONYMOUS").upper():
@@ -128,7 +130,7 @@ def _set(name: str, value: str | None, outcome: CommandOutcome, state: Session) 
         _carry_behind_names(name, outcome, state)
     elif name == "role" and value is not None:
         state.pins.give(PinReason.VARIABLE, name)
-        state.took_role(value)
+        state.set_role(value)
     elif name in PINNING:
         _pin(name, value, state)
     elif value is None or name in _OF_SCHEMA:
@@ -139,14 +141,14 @@ def _set(name: str, value: str | None, outcome: CommandOutcome, state: Session) 
 
 def _set_mode(name: str, value: str | None, state: Session) -> None:
     if name == "autocommit":
-        state.transaction.autocommit_set(is_on(value))
+        state.transaction.on_autocommit_set(is_on(value))
     else:
         state.transaction.modes.read_only = False  # no tracker says what it is
 
 
 def _carry_behind_names(name: str, outcome: CommandOutcome, state: Session) -> None:
     """Tell replicas again what a NAMES in front of it would undo, or give another meaning."""
-    if name == "character set" and "collation_connection" not in outcome.told:
+    if name == "character set" and "collation_connection" not in outcome.tracked_variables:
         _carry("collation_connection", collation_of(state.schema), state)
     literal = state.variables.get(name) if name in _BEHIND_NAMES else None
     if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
@@ -165,8 +167,8 @@ def _set_unknown(name: str, state: Session) -> None:
 def _has_been_told(name: str, value: str | None, outcome: CommandOutcome) -> bool:
     """Whether a tracker has told what the assignment did."""
     if name in _NAMING and value == "DEFAULT":
-        return not outcome.told.isdisjoint(_BY_NAMES)
-    return name in outcome.told and (name in CARRIED or name in PINNING)
+        return not outcome.tracked_variables.isdisjoint(_BY_NAMES)
+    return name in outcome.tracked_variables and (name in CARRIED or name in PINNING)
 
 
 def _carry(name: str, literal: str, state: Session) -> None:

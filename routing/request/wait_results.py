@@ -13,7 +13,7 @@ _AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
 """Levels whose reads wait for what the primary had when they came."""
 
 
-def waited(
+def record_wait(
     decision: Decision,
     result: WaitResult,
     requirement: Requirement,
@@ -43,7 +43,7 @@ def waited(
         changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
     if result == "reached" and gtids is not None:
         server.applied_after(now - changed_at, seconds, now)
-        return server.proved(gtids, epoch, sent_at)
+        return server.add_proof(gtids, epoch, sent_at)
     if result == "timeout":
         server.timed_out(now, now - changed_at)
     return False
@@ -75,6 +75,6 @@ def doubt(
     if ordered is None:
         return Reason.AUDIT_FAILED
     if still:
-        server.confirmed(epoch, sent_at)
+        server.add_confirmation(epoch, sent_at)
     server.keeps_order(ordered, sent_at, now)
     return Reason.COMMIT_ORDER if needs_order and not ordered else None

@@ -37,7 +37,7 @@ class Clock(NamedTuple):
     at: int
 
     @classmethod
-    def told(cls, server_us: int, asked_us: int, answered_us: int) -> "Clock":
+    def from_answer(cls, server_us: int, asked_us: int, answered_us: int) -> "Clock":
         """A server said `server_us` between two moments of the proxy's clock."""
         return cls(server_us - answered_us, server_us - asked_us, asked_us)
 

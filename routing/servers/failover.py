@@ -58,7 +58,7 @@ class Election:
         """Judge the last looks; return the primary, or None while it is not clear.
 
         It also says who the rivals are (`Topology.rivals`). Another server than the topology's
-        primary is to be promoted there, and then told to `followed`.
+        primary is to be promoted there, and then told to `on_primary`.
 
         Args:
             now: monotonic s; when the last of these looks had ended.
@@ -92,7 +92,7 @@ class Election:
         topology.rivals = [primary, *claiming] if claiming else []
         return None
 
-    def followed(self, server: Server) -> None:
+    def on_primary(self, server: Server) -> None:
         """This server is the topology's primary now."""
         self.settled = True
         self.obstacle = ""

@@ -25,7 +25,7 @@ class Filters:
         self._remade = False
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """Whether it is not to be read, since its GTIDs do not tell what it has."""
         return self.lacking and not self.allowed
 
@@ -42,7 +42,7 @@ class Filters:
             self.lacking = self._remade = False
         return cause if news else ""
 
-    def made_anew(self) -> None:
+    def on_rebuilt(self) -> None:
         """It was rebuilt: it lacks nothing any more, unless there still are filters."""
         self._remade = True
 

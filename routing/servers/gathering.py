@@ -35,8 +35,8 @@ class Gathering(Generic[Reader]):
 
     def end(self) -> list[Reader]:
         """The question in flight was answered, or failed: whom it was for."""
-        asked, self.asked = self.asked, []
-        return asked
+        askers, self.asked = self.asked, []
+        return askers
 
     def leave(self, reader: Reader) -> bool:
         """A read needs no answer any more; True if it led the question: others need a new one."""

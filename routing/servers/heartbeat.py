@@ -20,7 +20,7 @@ class Heartbeats:
         self.server_id = 0
         self._beats: deque[int] = deque(maxlen=_KEPT)
 
-    def seen(self, server_id: int, beat_us: int | None) -> None:
+    def on_beat(self, server_id: int, beat_us: int | None) -> None:
         """The primary was asked: its id, and its newest beat, if there is one."""
         if server_id != self.server_id:
             self.server_id = server_id

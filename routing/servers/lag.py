@@ -183,14 +183,14 @@ class Lag:
         self._epoch = -1
         self._now_us = 0
 
-    def unmeasured(self, cause: str) -> None:
+    def set_unmeasured(self, cause: str) -> None:
         """The last look did not tell it."""
         self.cause = cause
         self.by_heartbeats = False
         self.sources = []
 
     def beats(self, source: str, waits: Span) -> None:
-        """After `unmeasured`: heartbeats tell how long the oldest beat waits."""
+        """After `set_unmeasured`: heartbeats tell how long the oldest beat waits."""
         self.by_heartbeats = True
         self.sources = [SourceLag("", source, waits, None, None, None)]
 
@@ -220,7 +220,7 @@ class Lag:
             key: kept for key, kept in self._kept.items() if key[0] in channels and not kept.blank
         }
         if not channels:
-            self.unmeasured(_NO_CHANNEL)
+            self.set_unmeasured(_NO_CHANNEL)
             return []
         self._now_us = look.now_us
         self.transported = []

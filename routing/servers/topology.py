@@ -49,7 +49,7 @@ class ProbeResult(StableStrEnum):
 class ApplyListener(Protocol):
     """Takes down what servers say of themselves."""
 
-    def identified(
+    def on_identity(
         self, server: "Server", executed: GtidSet, asked_us: int, answered_us: int
     ) -> None:
         """It has more than was known, or began anew; nothing has relied on that yet.
@@ -100,7 +100,7 @@ class Server:
             the primary has. It is so for as long as the server has any of them.
         regained: those of `diverged_gtids` that it has although it lost GTIDs while it ran (RESET
             BINARY LOGS AND GTIDS, which takes all of them): its `gtid_purged` says how
-            (`got_again`).
+            (`judge_regained`).
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
@@ -160,7 +160,7 @@ class Server:
         words += [f"behind until {self.behind_until:g}"] if self.behind_until else []
         words += [] if self.ordered else ["commits out of order"]
         words += [] if self.gtids else ["without GTIDs"]
-        words += ["diverged"] if self.diverged else []
+        words += ["diverged"] if self.has_diverged else []
         return f"<Server {self.name}: {', '.join(words)}>"
 
     @property
@@ -169,7 +169,7 @@ class Server:
         return self._started
 
     @property
-    def diverged(self) -> bool:
+    def has_diverged(self) -> bool:
         """Whether it has something else than the primary under a name."""
         return bool(self.diverged_gtids)
 
@@ -182,7 +182,7 @@ class Server:
             pending.clear()
         return self._applied
 
-    def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> bool:
+    def add_proof(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> bool:
         """Add what a connection of `epoch` proved: a WAIT that ended well, or a tracker.
 
         Args:
@@ -211,10 +211,10 @@ class Server:
         return (
             self.gtids
             and not diverged_gtids
-            and not (self.filters.lacking and self.filters.refused)
+            and not (self.filters.lacking and self.filters.is_refused)
         )
 
-    def seen_read_only(self, read_only: bool) -> None:
+    def set_read_only(self, read_only: bool) -> None:
         """Take its `read_only`."""
         if read_only:
             self.opened = False
@@ -232,10 +232,10 @@ class Server:
         return now - self.confirmed_at >= self.proof_max_age
 
     def asks(self, now: float) -> None:
-        """It is asked whether it still has `applied`, and commits in order; see `confirmed`."""
+        """It is asked whether it still has `applied`, and commits in order (`add_confirmation`)."""
         self._question_at = max(self._question_at, now)
 
-    def confirmed(self, epoch: int, asked_at: float) -> None:
+    def add_confirmation(self, epoch: int, asked_at: float) -> None:
         """A connection of `epoch` said yes to a question of that moment (`asks`), monotonic s."""
         if epoch == self.epoch:
             self.confirmed_at = max(self.confirmed_at, asked_at)
@@ -270,7 +270,7 @@ class Server:
         self._pending.clear()
         self.caught_up()
 
-    def observed(
+    def observe(
         self,
         uuid: str,
         started: tuple[float, float],
@@ -316,7 +316,7 @@ class Server:
             self.diverged_gtids &= executed
             self.regained = EMPTY if restarted else self.diverged_gtids
             if not had & executed:
-                self.filters.made_anew()
+                self.filters.on_rebuilt()
         if restarted or lost_gtids:
             self._begin(executed, sent_at)
             if restarted:
@@ -327,7 +327,7 @@ class Server:
             if uuid != self.uuid:
                 self.diverged_gtids = self.diverged_before.pop(uuid, EMPTY) & executed
                 self.regained = EMPTY
-                self.filters.made_anew()
+                self.filters.on_rebuilt()
             self.uuid = uuid
         elif not executed <= self.applied and sent_at >= self._question_at:
             self._applied = self.applied | executed
@@ -338,7 +338,7 @@ class Server:
         self._asked_at = asked_at
         return self.epoch
 
-    def got_again(self, executed: GtidSet, purged: GtidSet) -> None:
+    def judge_regained(self, executed: GtidSet, purged: GtidSet) -> None:
         """Judge what it has regained, by `gtid_executed` and `gtid_purged`, read in this order.
 
         What is purged may have come with older data (SET GLOBAL gtid_purged). All else was written
@@ -389,7 +389,7 @@ class Server:
         self.behind_until = 0.0
         self._behind_backoff = _BACKOFF_FIRST_S
 
-    def unreachable(self, now: float) -> None:
+    def set_unreachable(self, now: float) -> None:
         """It could not be reached: others need not try for a while, and longer each time."""
         self.down_until = now + self._down_backoff
         self._down_backoff = min(self._down_backoff * 2, _BACKOFF_LAST_S)
@@ -398,12 +398,12 @@ class Server:
         """It says nothing: nobody is to try before `until`, monotonic s, unless it is reached."""
         self.down_until = max(self.down_until, until)
 
-    def trying(self, until: float) -> None:
+    def begin_attempt(self, until: float) -> None:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
         if self.down_until:
             self.down_until = max(self.down_until, until)
 
-    def reached(self) -> None:
+    def set_reachable(self) -> None:
         """A connection was opened."""
         self.down_until = 0.0
         self._down_backoff = _BACKOFF_FIRST_S

@@ -17,7 +17,7 @@ _LONG_S: Final = 0.002
 class Follower(Protocol):
     """A read that relies on another one's WAIT."""
 
-    def released(self) -> None:
+    def on_released(self) -> None:
         """The WAIT has ended, well or not."""
 
 
@@ -75,4 +75,4 @@ class Waits:
         if wait.joined:
             joined, wait.joined = wait.joined, []
             for follower in joined:
-                follower.released()
+                follower.on_released()

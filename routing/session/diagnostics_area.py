@@ -16,13 +16,13 @@ LAST_INSERT_ID() needs no part: only the primary ever sets it, and only the prim
 
 `DiagnosticsArea` is the session's: where each part is true, and its value, as far as that is known.
 A statement or command of the client's sets some parts where it runs, and keeps the others where
-they are (`ran`, `failed`, `commanded`); the rules are those of the manual (*The Diagnostics Area*,
-*Information Functions*), measured on 9.7.4 (docs/mysql-behaviour.md, *What is left of the statement
-before*). `ConnectionArea` is a connection's. A statement of the proxy's own changes parts there,
-which are then no longer the session's (`ConnectionArea.disturb`).
+they are (`on_success`, `on_error`, `on_command`); the rules are those of the manual (*The
+Diagnostics Area*, *Information Functions*), measured on 9.7.4 (docs/mysql-behaviour.md, *What is
+left of the statement before*). `ConnectionArea` is a connection's. A statement of the proxy's own
+changes parts there, which are then no longer the session's (`ConnectionArea.disturb`).
 
 A question that does nothing else goes where the parts that it asks about are true (`target`). In
-front of any other, the server that has to run it is brought into that state (`imitation`).
+front of any other, the server that has to run it is brought into that state (`replay_for`).
 """
 
 from typing import Final, NamedTuple
@@ -45,10 +45,10 @@ from routing.sql.diagnostics import (
 NOT_KNOWN: Final = -2
 """In place of FOUND_ROWS() or ROW_COUNT(): only the server knows it."""
 _MOST_ROWS: Final = 100_000
-"""A FOUND_ROWS() above this is not imitated: the statement itself is run again."""
-_MOST_TOLD: Final = 0xFFFF
+"""A FOUND_ROWS() above this is not replayed: the statement itself is run again."""
+_MOST_REPORTED: Final = 0xFFFF
 _FEW_ROWS: Final = 1000
-"""A FOUND_ROWS() up to this is imitated cheaply."""
+"""A FOUND_ROWS() up to this is replayed cheaply."""
 
 KEEPING_CONDITIONS: Final = (
     *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_STATISTICS, Code.COM_DEBUG),
@@ -112,7 +112,7 @@ class ConnectionArea:
             self.clean = False
 
 
-class Imitation(NamedTuple):
+class DiagnosticsReplay(NamedTuple):
     """What brings a server's diagnostics area into the session's state, in this order.
 
     Attributes:
@@ -130,7 +130,7 @@ class Imitation(NamedTuple):
     lost: int = 0
 
 
-NOTHING_TO_IMITATE: Final = Imitation()
+NOTHING_TO_REPLAY: Final = DiagnosticsReplay()
 
 
 class DiagnosticsArea:
@@ -138,7 +138,8 @@ class DiagnosticsArea:
 
     Attributes:
         conditions: how many warnings and errors there are, at least.
-        told: how many the OK of a COM_PING tells of: those that the last statement raised.
+        statement_conditions: how many the OK of a COM_PING tells of: those that the last statement
+            raised.
         conditions_at: where they are; None if nowhere.
         raised_by: the packet of a statement that raises the same when it runs again; or empty.
         found_rows: FOUND_ROWS(), or NOT_KNOWN.
@@ -161,13 +162,13 @@ class DiagnosticsArea:
         "found_rows",
         "raised_by",
         "row_count",
-        "told",
+        "statement_conditions",
     )
 
     def __init__(self) -> None:
         """That of a session that has run nothing: all are 0, and no connection says so."""
         self.conditions = 0
-        self.told = 0
+        self.statement_conditions = 0
         self.conditions_at: ConnectionArea | None = None
         self.raised_by = b""
         self.found_rows = 0
@@ -181,7 +182,7 @@ class DiagnosticsArea:
 
     # What statements and commands leave
 
-    def ran(
+    def on_success(
         self, area: ConnectionArea, left: int, rows: int, warnings: int, packet: bytes = b""
     ) -> None:
         """A statement has ended well.
@@ -193,7 +194,7 @@ class DiagnosticsArea:
             warnings: how many it raised.
             packet: its own, if it may run again.
         """
-        self.told = warnings
+        self.statement_conditions = warnings
         if left & CONDITIONS:
             self._raise(area, warnings, packet)
         elif warnings:
@@ -218,7 +219,7 @@ class DiagnosticsArea:
             self.cost_at = area
         area.holds |= left & PARTS
 
-    def failed(
+    def on_error(
         self, area: ConnectionArea, warnings: int, packet: bytes = b"", *, found: bool = False
     ) -> None:
         """A statement has failed.
@@ -229,35 +230,35 @@ class DiagnosticsArea:
             packet: its own, if it may run again.
             found: something in it had set FOUND_ROWS() before.
         """
-        self.told = 1 + warnings
+        self.statement_conditions = 1 + warnings
         self._raise(area, 1 + warnings, packet)
         self._finds_none = True
         self._count(area, -1)
         if found:
             self._find(area)
 
-    def prepared(self, area: ConnectionArea, warnings: int, packet: bytes) -> None:
+    def on_prepare(self, area: ConnectionArea, warnings: int, packet: bytes) -> None:
         """A COM_STMT_PREPARE has ended well, which leaves FOUND_ROWS() and ROW_COUNT()."""
-        self.told = warnings
+        self.statement_conditions = warnings
         self._raise(area, warnings, packet)
         self._finds_none = True
 
-    def commanded(self, area: ConnectionArea, code: Code) -> None:
+    def on_command(self, area: ConnectionArea, code: Code) -> None:
         """One of `KEEPING_CONDITIONS` has ended well."""
         if code is Code.COM_STATISTICS:
             return
         self._count(area, 0 if code in _AFFECTING_NONE else -1)
         if code in _TELLING_NONE:
-            self.told = 0
+            self.statement_conditions = 0
         if code is Code.COM_FIELD_LIST:
             self._raise(area, self.conditions + 1)  # that it is deprecated
 
-    def refused(self, area: ConnectionArea, *, told: bool = True) -> None:
+    def on_refusal(self, area: ConnectionArea, *, counted: bool = True) -> None:
         """A command failed that keeps the conditions, and added an error.
 
-        `told`: its own is counted with those of the last statement.
+        `counted`: its own is counted with those of the last statement.
         """
-        self.told = self.told + 1 if told else 1
+        self.statement_conditions = self.statement_conditions + 1 if counted else 1
         self._raise(area, self.conditions + 1)
         self._count(area, -1)
 
@@ -292,12 +293,12 @@ class DiagnosticsArea:
 
     def proxy_answered(self, row_count: int) -> None:
         """The proxy answered a statement: it leaves no conditions, and this ROW_COUNT()."""
-        self.conditions = self.told = 0
+        self.conditions = self.statement_conditions = 0
         self.conditions_at, self.raised_by = None, b""
         self._finds_none = self._together = False
         self._count(None, row_count)
 
-    def counted_by_ping(self, area: ConnectionArea) -> None:
+    def on_ping(self, area: ConnectionArea) -> None:
         """A COM_PING came behind an answer with rows, or an error: ROW_COUNT() was -1 before it."""
         self.row_count = -1
         area.disturb(ROW_COUNT)
@@ -318,7 +319,7 @@ class DiagnosticsArea:
             self.found_rows == NOT_KNOWN and not left & FOUND_ROWS and self.is_at(area, FOUND_ROWS)
         )
 
-    def learned(self, area: ConnectionArea, rows: int) -> None:
+    def on_found_rows(self, area: ConnectionArea, rows: int) -> None:
         """A connection was asked for FOUND_ROWS(), as it would be lost."""
         if self.found_at is area and self.found_rows == NOT_KNOWN:
             self.found_rows = rows
@@ -329,17 +330,17 @@ class DiagnosticsArea:
         if self.found_rows == NOT_KNOWN:
             self.found_at = None
 
-    def brought(self, area: ConnectionArea, asked: int, by: Imitation) -> None:
+    def on_replay(self, area: ConnectionArea, parts: int, by: DiagnosticsReplay) -> None:
         """A connection was brought into this state."""
-        asked &= ~(by.lost | COST)
-        if asked & CONDITIONS:
+        parts &= ~(by.lost | COST)
+        if parts & CONDITIONS:
             self.conditions_at = area
             area.clean = self.conditions == 0
-        if asked & FOUND_ROWS:
+        if parts & FOUND_ROWS:
             self.found_at = area
-        if asked & ROW_COUNT:
+        if parts & ROW_COUNT:
             self.counted_at = area
-        area.holds |= asked
+        area.holds |= parts
 
     # What is asked
 
@@ -362,37 +363,37 @@ class DiagnosticsArea:
             held &= ~COST
         return parts & ~held
 
-    def target(self, asked: int) -> ConnectionArea | None:
+    def target(self, parts: int) -> ConnectionArea | None:
         """Where a question about these parts goes that does nothing else; None: the primary."""
         areas = []
-        if asked & CONDITIONS:
+        if parts & CONDITIONS:
             areas.append(self.conditions_at)
-        if asked & FOUND_ROWS:
+        if parts & FOUND_ROWS:
             areas.append(self.found_at)
-        if asked & ROW_COUNT:
+        if parts & ROW_COUNT:
             areas.append(self.counted_at)
-        if asked & COST:
+        if parts & COST:
             areas.append(self.cost_at)
         known = [area for area in areas if area is not None]
         for area in known:
-            if self.is_at(area, asked):
+            if self.is_at(area, parts):
                 return area
         for area in known:
-            by = self.imitation(area, asked)
+            by = self.replay_for(area, parts)
             if not (by.lost or by.again):  # what must run again runs on the primary
                 return area
         return None
 
-    def imitation(self, area: ConnectionArea, asked: int) -> Imitation:  # noqa: C901, PLR0912 parts hang together
+    def replay_for(self, area: ConnectionArea, parts: int) -> DiagnosticsReplay:  # noqa: C901, PLR0912 parts hang together
         """What makes these parts true on a connection, as far as that can be."""
-        missing = self._missing(area, asked & ~COST)
+        missing = self._missing(area, parts & ~COST)
         lost = 0
-        if self.row_count == NOT_KNOWN and asked & ROW_COUNT & ~missing:
+        if self.row_count == NOT_KNOWN and parts & ROW_COUNT & ~missing:
             # No statement sets FOUND_ROWS() and keeps ROW_COUNT(), which is a write's more often.
             lost = missing & FOUND_ROWS
             missing &= ~FOUND_ROWS
         if not missing:
-            return Imitation(lost=lost) if lost else NOTHING_TO_IMITATE
+            return DiagnosticsReplay(lost=lost) if lost else NOTHING_TO_REPLAY
         finds: int | None = None
         again = b""
         if missing & CONDITIONS and self.conditions:
@@ -402,7 +403,7 @@ class DiagnosticsArea:
         if brings and self._together:
             missing &= ~FOUND_ROWS
         elif brings or missing & FOUND_ROWS:
-            if not asked & FOUND_ROWS:
+            if not parts & FOUND_ROWS:
                 pass
             elif self.found_rows >= 0:
                 finds = self.found_rows
@@ -412,17 +413,17 @@ class DiagnosticsArea:
             else:
                 lost |= FOUND_ROWS
         if (
-            asked & CONDITIONS
+            parts & CONDITIONS
             and self.conditions
             and not missing & CONDITIONS
             and (finds is not None or again)
         ):
             lost |= CONDITIONS
         clears = bool(missing & CONDITIONS) and not (self.conditions or again or finds is not None)
-        if clears and asked & ROW_COUNT & ~missing and self.row_count == NOT_KNOWN:
+        if clears and parts & ROW_COUNT & ~missing and self.row_count == NOT_KNOWN:
             again, clears = _CLEARING_PREPARE, False
         counts: int | None = None
-        if asked & ROW_COUNT:
+        if parts & ROW_COUNT:
             after = NOT_KNOWN if missing & ROW_COUNT else self.row_count
             if finds is not None or (again and again[4] != Code.COM_STMT_PREPARE):
                 after = -1
@@ -432,15 +433,15 @@ class DiagnosticsArea:
                 lost |= ROW_COUNT if missing & ROW_COUNT or after != NOT_KNOWN else 0
             elif after != self.row_count:
                 counts = self.row_count
-        return Imitation(finds, again, clears, counts, lost)
+        return DiagnosticsReplay(finds, again, clears, counts, lost)
 
-    def survives(self, asked: int) -> bool:
+    def survives(self, parts: int) -> bool:
         """Whether these parts can be made true again where a statement of the proxy's ran."""
-        if asked & CONDITIONS and self.conditions and not self.raised_by:
+        if parts & CONDITIONS and self.conditions and not self.raised_by:
             return False
-        if asked & FOUND_ROWS and self.found_rows == NOT_KNOWN and not self.found_by:
+        if parts & FOUND_ROWS and self.found_rows == NOT_KNOWN and not self.found_by:
             return False
-        return not (asked & ROW_COUNT and self.row_count == NOT_KNOWN)
+        return not (parts & ROW_COUNT and self.row_count == NOT_KNOWN)
 
     def can_leave(self, area: ConnectionArea) -> bool:
         """Whether a connection can be given away: what it holds is known, and cheap to make."""
@@ -453,7 +454,7 @@ class DiagnosticsArea:
     @property
     def warning_count(self) -> int:
         """What the OK of one of `TELLING_CONDITIONS` has."""
-        return min(self.told, _MOST_TOLD)
+        return min(self.statement_conditions, _MOST_REPORTED)
 
     @property
     def bound(self) -> tuple[Server, ...]:

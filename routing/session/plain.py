@@ -41,7 +41,7 @@ def is_plain(session: Session) -> bool:
         return False  # reads are refused
     if not session.transaction.is_idle:
         return False
-    if session.suspect or session.noted:
+    if session.trackers_pending or session.result_trackers_pending:
         return False  # the next OK packet tells of the statement before
     if session.trackers.gtids != rules.tracking:
         return False  # trackers tell more than the level needs, or less

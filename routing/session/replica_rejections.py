@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from routing.servers.topology import Server
 
-Told = tuple[int, int, int]
+StateVersions = tuple[int, int, int]
 """Versions of the session's variables, role and schema."""
 
 _FIRST_S: Final = 1.0
@@ -17,13 +17,13 @@ class ReplicaRejection(NamedTuple):
 
     Attributes:
         cause: in its own words.
-        told: what it was told then; other values were not tried.
+        versions: what it was told then; other values were not tried.
         until: when it may be tried again, monotonic s: it may have been behind, or be repaired.
         pause: how long that is, s.
     """
 
     cause: str
-    told: Told
+    versions: StateVersions
     until: float
     pause: float
 
@@ -38,23 +38,25 @@ class ReplicaRejections:
     def __init__(self) -> None:
         self.last: Final[dict[Server, ReplicaRejection]] = {}
 
-    def add(self, server: Server, cause: str, told: Told, now: float) -> float:
+    def add(self, server: Server, cause: str, versions: StateVersions, now: float) -> float:
         """A replica refused; how long it is left alone, s."""
         before = self.last.get(server)
         pause = _FIRST_S
-        if before is not None and before.told == told:
+        if before is not None and before.versions == versions:
             pause = min(2 * before.pause, _LONGEST_S)
-        self.last[server] = ReplicaRejection(cause, told, now + pause, pause)
+        self.last[server] = ReplicaRejection(cause, versions, now + pause, pause)
         return pause
 
-    def hold(self, server: Server, told: Told, now: float) -> bool:
+    def hold(self, server: Server, versions: StateVersions, now: float) -> bool:
         """Whether a replica is left alone."""
         last = self.last.get(server)
-        return last is not None and last.told == told and now < last.until
+        return last is not None and last.versions == versions and now < last.until
 
-    def causes(self, told: Told) -> list[tuple[Server, str]]:
+    def causes(self, versions: StateVersions) -> list[tuple[Server, str]]:
         """Which replicas refused what the session carries now, and why."""
-        return [(server, last.cause) for server, last in self.last.items() if last.told == told]
+        return [
+            (server, last.cause) for server, last in self.last.items() if last.versions == versions
+        ]
 
     def clear(self) -> None:
         """Another session begins."""

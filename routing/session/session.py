@@ -12,7 +12,7 @@ from routing.session.defaults import UNKNOWN, Defaults
 from routing.session.diagnostics_area import DiagnosticsArea
 from routing.session.lexer_modes import LexerModes
 from routing.session.pins import Pins
-from routing.session.replica_rejections import ReplicaRejections, Told
+from routing.session.replica_rejections import ReplicaRejections
 from routing.session.trackers import Trackers
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
@@ -125,8 +125,8 @@ class Session:
         self.variables_version = 0
         self.results = ""
         self.lexer_modes = LexerModes()
-        self.suspect = False
-        self.noted = False
+        self.trackers_pending = False
+        self.result_trackers_pending = False
         self.trackers = Trackers(rules.tracking)
         self.avoided: frozenset[Server] = frozenset()
         self.rejections = ReplicaRejections()
@@ -141,8 +141,8 @@ class Session:
         words += ["plain"] if self.plain else []
         words += ["what it wrote is not known"] if self.unknown else []
         words += [f"pinned by {reason.value}" for reason in sorted(self.pins.reasons)]
-        words += ["suspect"] if self.suspect else []
-        words += ["noted"] if self.noted else []
+        words += ["suspect"] if self.trackers_pending else []
+        words += ["noted"] if self.result_trackers_pending else []
         return f"<Session of {self.user!r} in {self.schema!r}: {', '.join(words)}>"
 
     # What it must see
@@ -169,11 +169,11 @@ class Session:
             return self.scopes.get(kind, rules.application, term, now, remembers)
         return self.scopes.get(kind, "", term, now, remembers)
 
-    def entered(self, rules: Rules) -> list[ScopeState]:
+    def counting_scopes(self, rules: Rules) -> list[ScopeState]:
         """The scopes that count what a statement under these rules does, its own first."""
         return [self.own_scope, *self.scopes.alive(self.user, rules.application)]
 
-    def wrote(
+    def record_write(
         self,
         gtids: GtidSet,
         primary: Server,
@@ -185,25 +185,25 @@ class Session:
         # What the primary has is put together only where it may be needed.
         few = own.own.interval_count + gtids.interval_count <= COMPACT_ABOVE
         applied = EMPTY if few and not wide else primary.applied
-        own.wrote(gtids, applied, now)
+        own.record_write(gtids, applied, now)
         if wide:
             application = (rules or self.rules).application
             for scope in self.scopes.alive(self.user, application):
-                scope.wrote(gtids, applied, now)
-            for entry in self.scopes.entered_elsewhere(self.user, application):
-                entry.wrote(gtids, applied)
+                scope.record_write(gtids, applied, now)
+            for entry in self.scopes.writers_elsewhere(self.user, application):
+                entry.record_write(gtids, applied)
 
-    def saw(
+    def record_executed(
         self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
     ) -> None:
         """The server's whole set at the end of a statement."""
-        self.own_scope.saw(executed, now)
+        self.own_scope.record_executed(executed, now)
         if self.scopes.in_use:
             for scope in self.scopes.alive(self.user, (rules or self.rules).application):
-                scope.saw(executed, now)
+                scope.record_executed(executed, now)
         if server.role is Role.PRIMARY:
             # Whatever this session wrote before was there by then.
-            self.own_scope.covered(executed)
+            self.own_scope.set_covered(executed)
 
     def may_have_written(self, rules: Rules | None = None) -> None:
         """A command that may write ended, and nothing said what it committed (fact 2.3)."""
@@ -212,7 +212,7 @@ class Session:
             application = (rules or self.rules).application
             for scope in self.scopes.alive(self.user, application):
                 scope.may_have_written()
-            for entry in self.scopes.entered_elsewhere(self.user, application):
+            for entry in self.scopes.writers_elsewhere(self.user, application):
                 entry.may_have_written()
 
     @property
@@ -221,25 +221,25 @@ class Session:
         pins = self.pins
         return not (pins.reasons and any(pins.holds(PinReason.VARIABLE, name) for name in LOGGING))
 
-    def wrote_unlogged(self, rules: Rules | None = None) -> None:
+    def record_unlogged_write(self, rules: Rules | None = None) -> None:
         """It may have written what never gets to a replica, or gets there without a name."""
         self.own_scope.unlogged = True
-        self.scopes.wrote_unlogged(self.user, (rules or self.rules).application)
+        self.scopes.record_unlogged_write(self.user, (rules or self.rules).application)
 
-    def showed(self, server: Server, epoch: int, rules: Rules | None = None) -> None:
+    def record_answer(self, server: Server, epoch: int, rules: Rules | None = None) -> None:
         """An answer of this server went to the client."""
-        self.own_scope.showed(server, epoch)
+        self.own_scope.record_answer(server, epoch)
         scopes = self.scopes
         if scopes.in_use:
             application = (rules or self.rules).application
             for scope in scopes.alive(self.user, application):
-                scope.showed(server, epoch)
-            for entry in scopes.entered_elsewhere(self.user, application):
-                entry.showed()
+                scope.record_answer(server, epoch)
+            for entry in scopes.writers_elsewhere(self.user, application):
+                entry.record_answer()
 
-    def probed(self, executed: GtidSet, owned: GtidSet = EMPTY) -> None:
+    def on_probe(self, executed: GtidSet, owned: GtidSet = EMPTY) -> None:
         """What the primary has and is committing, read after all that the session wrote."""
-        self.own_scope.probed(executed, self.own_scope.doubts, owned)
+        self.own_scope.on_probe(executed, self.own_scope.doubts, owned)
 
     @property
     def wants_probe(self) -> bool:
@@ -266,7 +266,7 @@ class Session:
 
     # What it carries
 
-    def chose_schema(self, name: str) -> None:
+    def set_schema(self, name: str) -> None:
         """The primary has another default schema, or has chosen the same one again."""
         self.schema = name
         self.in_server_schema = name.lower() in SERVER_SCHEMAS  # a login may name it in any case
@@ -274,7 +274,7 @@ class Session:
         self.schema_role = None if self.role is None else self.active_roles
         self.schema_role_version = self.role_version
 
-    def took_role(self, role: str) -> None:
+    def set_role(self, role: str) -> None:
         """A SET ROLE succeeded; `role` is the text behind it.
 
         Servers may give an account other roles (mandatory_roles, default roles). So ALL and DEFAULT
@@ -284,19 +284,19 @@ class Session:
         self.active_roles = NO_ROLE if depends_on_server(role) else role
         self.role_version += 1
 
-    def began_with_roles(self, roles: str) -> None:
+    def set_login_roles(self, roles: str) -> None:
         """A login at the primary made these roles active, as CURRENT_ROLE() says."""
         self.login_roles = roles
         self.active_roles = _nameable(roles)
 
-    def has_roles(self, roles: str) -> None:
+    def set_active_roles(self, roles: str) -> None:
         """The primary says which roles are active after a SET ROLE, by CURRENT_ROLE()."""
         if self.active_roles != _nameable(roles):
             self.active_roles = _nameable(roles)
             self.role_version += 1
 
     @property
-    def told(self) -> Told:
+    def state_versions(self) -> Told:
         """What a replica is told that is to follow it, by versions."""
         return self.variables_version, self.role_version, self.schema_version
 
@@ -304,9 +304,9 @@ class Session:
         """Whether a replica does not let it in, or does not take what it carries."""
         if server in self.avoided:
             return True
-        return bool(self.rejections.last) and self.rejections.hold(server, self.told, now)
+        return bool(self.rejections.last) and self.rejections.hold(server, self.state_versions, now)
 
-    def logged_in(self, user: str) -> None:
+    def on_login(self, user: str) -> None:
         """Somebody else logged in, and has the roles of that login."""
         self.user = user
         self.role = None
@@ -322,7 +322,7 @@ class Session:
         self.variables[name] = literal
         self.variables_version += 1
 
-    def connected(
+    def on_connect(
         self,
         sql_mode: str,
         autocommit: bool = True,
@@ -335,7 +335,7 @@ class Session:
         literal = literal_of(ISOLATION, isolation)
         if isolation != DEFAULT_ISOLATION and literal is not None:
             self.set_variable(ISOLATION, literal)
-        self.transaction.connected(autocommit)
+        self.transaction.on_connect(autocommit)
         self.lexer_modes.begin(sql_mode, character_set)
         for name in defaults.pinning:
             self.pins.take(PinReason.VARIABLE, name)
@@ -356,9 +356,9 @@ class Session:
         """Whether its client is told of its transactions' state, and would see where they are."""
         return self.trackers.of_transactions
 
-    def rolled_back(self, status: int) -> None:
+    def on_rollback(self, status: int) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
-        self.transaction.rolled_back(status)
+        self.transaction.on_rollback(status)
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written.
@@ -374,7 +374,7 @@ class Session:
         self.variables_version += 1
         self.results = ""
         self.lexer_modes.reset()
-        self.suspect = False
+        self.trackers_pending = False
         self.adjust(self.initial_rules)
         self.trackers = Trackers(self.rules.tracking)
         self.diagnostics.reset()

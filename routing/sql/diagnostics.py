@@ -64,12 +64,12 @@ def asks(tokens: Tokens) -> int:
     words = tokens.words
     if words[0] == b"RESIGNAL":
         return CONDITIONS  # it fails, and adds that
-    asked = 0
+    parts = 0
     for kind, word in zip(tokens.kinds, words, strict=True):
         if kind == VARIABLE:
             continue
-        asked |= _ASKED.get(word.upper(), 0)
-    return asked
+        parts |= _ASKED.get(word.upper(), 0)
+    return parts
 
 
 def shown_by_show(tokens: Tokens) -> int:

@@ -88,7 +88,7 @@ _SELECTING: Final = re.compile(rb"%bSELECT\b" % BLANK, re.IGNORECASE)
 _NOTHING: Final = re.compile(rb"[\t-\r ;]*")
 
 
-def did_nothing(
+def changes_nothing(
     statement: Statement, text: bytes, error: int, in_transaction: bool, read_only: bool = False
 ) -> bool:
     """Whether a statement that failed has changed nothing on its server, nor in its session.

@@ -10,7 +10,13 @@ from typing import Final
 
 from routing.sql import diagnostics, query
 from routing.sql.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
-from routing.sql.lock_parsing import altered, created_table, dropped_tables, handled, lock_holds
+from routing.sql.lock_parsing import (
+    created_table,
+    dropped_tables,
+    lock_holds,
+    parse_alter,
+    parse_handler,
+)
 from routing.sql.session_locks import UNKNOWN_HOLD, Act, PinReason, SessionLock
 from routing.sql.set_statement import set_verdict
 from routing.sql.user_variables import assigned, mentioned
@@ -120,9 +126,9 @@ def verdict(tokens: Tokens) -> Verdict:
     if holds:
         found = found._replace(holds=found.holds + holds)
     if found.kind is not READ:
-        asked = _asked(tokens, found)
-        if asked:
-            found = found._replace(asks=asked)
+        parts = _asked(tokens, found)
+        if parts:
+            found = found._replace(asks=parts)
     if found.kind is SESSION and not found.may_write and query.shows_tracking(tokens):
         found = found._replace(shows_tracking=True)
     if found.kind is READ and found.reason is not StatementReason.NOTHING:
@@ -198,11 +204,11 @@ def _drop(tokens: Tokens) -> Verdict:
 
 
 def _alter(tokens: Tokens) -> Verdict:
-    return _DEFINITION._replace(holds=altered(tokens))
+    return _DEFINITION._replace(holds=parse_alter(tokens))
 
 
 def _handler(tokens: Tokens) -> Verdict:
-    return Verdict(PIN, StatementReason.HANDLER, holds=handled(tokens))
+    return Verdict(PIN, StatementReason.HANDLER, holds=parse_handler(tokens))
 
 
 def _begin(tokens: Tokens) -> Verdict:

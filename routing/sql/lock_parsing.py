@@ -132,14 +132,14 @@ def dropped_tables(tokens: Tokens) -> tuple[SessionLock, ...]:
     return tuple(holds)
 
 
-def altered(tokens: Tokens) -> tuple[SessionLock, ...]:
+def parse_alter(tokens: Tokens) -> tuple[SessionLock, ...]:
     """That a temporary table may have another name after ALTER TABLE … RENAME."""
     if b"RENAME" in tokens.words:
         return (SessionLock(Act.BLUR, PinReason.TEMPORARY_TABLE),)
     return ()
 
 
-def handled(tokens: Tokens) -> tuple[SessionLock, ...]:
+def parse_handler(tokens: Tokens) -> tuple[SessionLock, ...]:
     """The handler that HANDLER … OPEN or CLOSE opens or closes."""
     _, name, index = _table(tokens, 1)
     word = tokens.words[index]

@@ -133,9 +133,9 @@ def _assignments(tokens: Tokens) -> Verdict:
 
 def _equals(tokens: Tokens, index: int) -> int:
     """Where the sign stands behind a variable's name; 0 if there is none."""
-    for place in range(index, len(tokens)):
-        if tokens.words[place] in (b"=", b":="):
-            return place
+    for position in range(index, len(tokens)):
+        if tokens.words[position] in (b"=", b":="):
+            return position
     return 0
 
 

@@ -256,8 +256,8 @@ def classify_text(sql: bytes, mode_flags: int) -> Statement:
     # A longer text is none to Tidegate; it may begin with a comment that is.
     ours = mentions_tidegate(sql[:MAX_TEXT])
     statement = _classified(sql, mode_flags, ours)
-    asked = directive(sql) if ours else None
-    return statement if asked is None else replace(statement, directive=asked)
+    own_statement = directive(sql) if ours else None
+    return statement if own_statement is None else replace(statement, directive=own_statement)
 
 
 def _classified(sql: bytes, mode_flags: int, ours: bool) -> Statement:

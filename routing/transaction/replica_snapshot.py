@@ -41,7 +41,7 @@ class Moment:
         self._before = executed
         self.exact = None
 
-    def failed(self) -> None:
+    def on_failure(self) -> None:
         """No snapshot was taken."""
         self._before = None
 

@@ -25,7 +25,7 @@ class Circumstances(Protocol):
     """
 
     rules: Rules
-    suspect: bool
+    trackers_pending: bool
 
     @property
     def isolation(self) -> str:
@@ -104,7 +104,7 @@ class RoutableTransaction(TransactionState):
         """
         if rules.transaction_reads is _ON_PRIMARY or self.snapshot is not None:
             return False
-        if self.is_uncertain or session.suspect or session.tracks_transactions:
+        if self.is_uncertain or session.trackers_pending or session.tracks_transactions:
             return False
         if self.reads is None:
             return self.opens_per_statement(session)
@@ -130,7 +130,7 @@ class RoutableTransaction(TransactionState):
 
         A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
         """
-        if self.autocommit or self.is_open or session.suspect or self.has_savepoint:
+        if self.autocommit or self.is_open or session.trackers_pending or self.has_savepoint:
             return False
         modes = self.modes
         if session.tracks_transactions or not modes.next_is_read_only or modes.isolates:
@@ -161,7 +161,7 @@ class RoutableTransaction(TransactionState):
         """
         if rules.transaction_reads is not _ON_SNAPSHOT or self.after_conflict:
             return False
-        if self.is_uncertain or session.suspect or session.tracks_transactions:
+        if self.is_uncertain or session.trackers_pending or session.tracks_transactions:
             return False
         if self.modes.isolates:
             return False

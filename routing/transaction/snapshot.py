@@ -52,7 +52,7 @@ class Snapshot(ReplicaReads):
         self.asked_us = 0
         self.stale = False
 
-    def taken_on(
+    def begin_on(
         self,
         server: Server,
         gtids: GtidSet = EMPTY,

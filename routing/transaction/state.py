@@ -167,7 +167,7 @@ class TransactionState:
     def _read_on_primary(self, primary: Server) -> None:
         """The primary takes the snapshot."""
         if self.snapshot is not None:
-            self.snapshot.taken_on(primary)
+            self.snapshot.begin_on(primary)
         self._tell("read_on_primary")
 
     def _end(self) -> None:

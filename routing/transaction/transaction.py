@@ -84,7 +84,7 @@ class Transaction(RoutableTransaction):
 
     # It reads on replicas
 
-    def implied_read(self, session: Circumstances, rules: Rules) -> None:
+    def on_implied_read(self, session: Circumstances, rules: Rules) -> None:
         """A read under these rules goes to a replica, with autocommit off: it may open one."""
         if self.reads is not None:
             return
@@ -95,7 +95,7 @@ class Transaction(RoutableTransaction):
         elif self.opens_per_statement(session):
             self._begin_per_statement(False, implied=True)
 
-    def snapshot_taken(
+    def on_snapshot(
         self,
         replica: Server,
         gtids: GtidSet,
@@ -113,10 +113,10 @@ class Transaction(RoutableTransaction):
             return
         if self._replica_snapshot is not None:
             self._replica_snapshot.replica = Moment()
-        snapshot.taken_on(replica, gtids, rules, required, asked_us, stale=stale)
+        snapshot.begin_on(replica, gtids, rules, required, asked_us, stale=stale)
         self._tell("read_on_replica")
 
-    def withdrawn(self, reads: ReplicaReads | None, *, inside: bool) -> bool:
+    def withdraw_read(self, reads: ReplicaReads | None, *, inside: bool) -> bool:
         """The answer of a replica does not count.
 
         Args:
@@ -139,7 +139,7 @@ class Transaction(RoutableTransaction):
             self._end()
         return True
 
-    def first_read_answered(self, status: int) -> None:
+    def on_first_read(self, status: int) -> None:
         """The read that was to open it on a replica was answered; `status` is 0 if it failed.
 
         A read of no table has not opened any, and for a failed one it does not matter.
@@ -153,13 +153,13 @@ class Transaction(RoutableTransaction):
             self._end()
             self.left_on_replica = True
 
-    def ended_on_replicas(self) -> None:
+    def on_replicas_ended(self) -> None:
         """No replica has a transaction open for the session any more."""
         self.left_on_replica = False
 
     # It runs on the primary
 
-    def heard_of(self) -> None:
+    def on_primary_begin(self) -> None:
         """The primary is told of what a read on a replica has begun."""
         if self.reads is not None:
             self.reads.implied = False
@@ -205,7 +205,7 @@ class Transaction(RoutableTransaction):
             return snapshot.primary
         return snapshot.replica if reads is snapshot else None  # else it was left
 
-    def ok(
+    def on_ok(
         self,
         status: int,
         statement: Statement | None,
@@ -362,7 +362,7 @@ class Transaction(RoutableTransaction):
         elif statement is not None and statement.kind is _A_TRANSACTION:
             self.has_savepoint = self.has_savepoint and bool(statement.assignments)
 
-    def failed(
+    def on_error(
         self, statement: Statement | None, *, may_write: bool, may_open: bool
     ) -> Consequences:
         """The primary answered with an error, which has no status flags.
@@ -391,13 +391,13 @@ class Transaction(RoutableTransaction):
         self._follow_status()
         return consequences
 
-    def restored(self, status: int) -> None:
+    def on_restore(self, status: int) -> None:
         """The proxy's settings were made; after an error only this shows if one is open."""
         self.is_open = status & IN_TRANS != 0
         self.is_uncertain = False
         self._follow_status()
 
-    def pinged(self, status: int) -> None:
+    def on_ping(self, status: int) -> None:
         """The primary answered a COM_PING."""
         self.status = status
         self.is_open = status & IN_TRANS != 0
@@ -405,21 +405,21 @@ class Transaction(RoutableTransaction):
 
     # Its session
 
-    def connected(self, autocommit: bool) -> None:
+    def on_connect(self, autocommit: bool) -> None:
         """The primary connection is open; a reset returns to what it has now."""
         self.autocommit = self.status_tells = self._initial_autocommit = autocommit
 
-    def autocommit_told(self, on: bool) -> None:
+    def on_autocommit_tracked(self, on: bool) -> None:
         """A tracker tells autocommit."""
         self.autocommit = on
         self.status_tells = self.status_tells or on
 
-    def autocommit_set(self, on: bool) -> None:
+    def on_autocommit_set(self, on: bool) -> None:
         """The client set autocommit, and no tracker tells of it."""
         self.autocommit = on
         self.status_tells = True
 
-    def rolled_back(self, status: int) -> None:
+    def on_rollback(self, status: int) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
         self.status = status
         self._forget()

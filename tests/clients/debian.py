@@ -60,8 +60,8 @@ def install(packages: list[str]) -> None:
 
 
 def _installed(package: str) -> bool:
-    asked = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    command = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout == "installed"
 
 

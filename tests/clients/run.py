@@ -31,8 +31,8 @@ from tests.clients import (
     sqlalchemy,
 )
 from tests.clients.results import RESULTS, Comparison, Results
-from tests.clients.stage import Stage, stage
 from tests.clients.suite import Suite
+from tests.clients.suite_servers import SuiteServers, suite_servers
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
@@ -63,13 +63,13 @@ SUITES: dict[str, Suite] = {
 TARGETS = ("direct", "tidegate")
 
 
-def run(on: Stage, suite: Suite, targets: tuple[str, ...] = TARGETS) -> Comparison:
+def run(servers: SuiteServers, suite: Suite, targets: tuple[str, ...] = TARGETS) -> Comparison:
     """Run a prepared suite and compare; for a target that is left out its last results count."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     for target in targets:
         began = time.monotonic()
         with (RESULTS / f"{suite.name}-{target}.txt").open("w") as output:
-            results = on.run(suite, target, output)
+            results = servers.run(suite, target, output)
         results.write(RESULTS / f"{suite.name}-{target}.jsonl")
         took = time.monotonic() - began
         print(
@@ -121,17 +121,17 @@ def main() -> int:
     if unknown := set(options.suites) - set(SUITES):
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
     unexplained = 0
-    with stage() as on:
+    with suite_servers() as servers:
         for name in options.suites or SUITES:
             suite = SUITES[name]
             print(f"{name}: preparing", flush=True)
             suite.prepare()
-            comparison = run(on, suite, (options.only,) if options.only else TARGETS)
+            comparison = run(servers, suite, (options.only,) if options.only else TARGETS)
             print(comparison.text, end="", flush=True)
             unexplained += len(comparison.unexplained)
             if options.write:
                 today = time.strftime("%Y-%m-%d")
-                report.write([*SUITES.values()], {name: comparison}, on.server, today)
+                report.write([*SUITES.values()], {name: comparison}, servers.server, today)
     return 1 if unexplained else 0
 
 

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.clients.run import SUITES, run
-from tests.clients.stage import Stage, stage
+from tests.clients.suite_servers import SuiteServers, suite_servers
 from tests.real_mysql.template import find_mysqld
 from tests.support.services import needs
 
 
 @pytest.fixture(scope="module")
 @needs("real_mysql")
-def on() -> Iterator[Stage]:
+def servers() -> Iterator[SuiteServers]:
     if find_mysqld() is None:
         pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
-    with stage() as started:
+    with suite_servers() as started:
         yield started
 
 
@@ -23,9 +23,9 @@ def on() -> Iterator[Stage]:
 @pytest.mark.real_mysql
 @pytest.mark.timeout(4 * 3600)  # each suite has a limit of its own
 @pytest.mark.parametrize("name", SUITES)
-def test_suite(on: Stage, name: str) -> None:
+def test_suite(servers: SuiteServers, name: str) -> None:
     suite = SUITES[name]
     suite.prepare()
-    comparison = run(on, suite)
+    comparison = run(servers, suite)
     assert comparison.direct.count("passed")
     assert not comparison.unexplained, comparison.text

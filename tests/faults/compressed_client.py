@@ -2,7 +2,7 @@
 
 import asyncio
 
-from protocol.compression import Algorithm, Compression, agreed
+from protocol.compression import Algorithm, Compression, agreed_algorithm
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.packet import frame
 from tests.faults.client import Client
@@ -28,7 +28,7 @@ class CompressedClient(Client):
 
     def begin(self) -> None:
         """Compress from here on, by what the login named."""
-        algorithm = agreed(self.capabilities)
+        algorithm = agreed_algorithm(self.capabilities)
         assert algorithm is not Algorithm.UNCOMPRESSED
         self._compression = Compression(algorithm, 3, server=False)
 

@@ -12,8 +12,8 @@ from proxy.monitor import binlog_lag
 from proxy.monitor.lag import TABLES
 from tests.faults.client import PASSWORD
 from tests.faults.peers import err, rows
-from tests.faults.stage import Stage, eventually, stage
-from tests.faults.table import apply, does
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
+from tests.faults.table_fixture import apply, execute
 
 DUMP = b"\x1e\0\0"
 ENDS = "tidegate_binlog_stream_ends_total"
@@ -34,33 +34,33 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def watched(**more: Any) -> AsyncIterator[Stage]:
-    async with stage(1, **(OPTIONS | more)) as proxy:
-        await does(await proxy.direct(), "CREATE TABLE t (id INT)")
+async def watched(**more: Any) -> AsyncIterator[ProxyFixture]:
+    async with proxy_fixture(1, **(OPTIONS | more)) as proxy:
+        await execute(await proxy.direct(), "CREATE TABLE t (id INT)")
         await proxy.caught_up()
         yield proxy
 
 
-async def measured(proxy: Stage, means: str = "binlog") -> None:
+async def measured(proxy: ProxyFixture, means: str = "binlog") -> None:
     (server,) = proxy.shared.topology.replicas
     await eventually(lambda: proxy.count(MEANS, server.name, means) == 1)
 
 
-def counted(proxy: Stage, part: str = "end_to_end") -> int:
+def counted(proxy: ProxyFixture, part: str = "end_to_end") -> int:
     histogram = proxy.shared.metrics.snapshot()["histograms"]["tidegate_transaction_lag_seconds"]
     return sum(sum(counts) for labels, counts, _ in histogram if labels[2] == part)
 
 
-async def looks(proxy: Stage, times: int = 3) -> None:
+async def looks(proxy: ProxyFixture, times: int = 3) -> None:
     (server,) = proxy.shared.topology.replicas
     received = server.packets_received
     await eventually(lambda: server.packets_received > received + times)
 
 
-async def insert(proxy: Stage, times: int) -> None:
+async def insert(proxy: ProxyFixture, times: int) -> None:
     direct = await proxy.direct()
     for _ in range(times):
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
 
 
 async def test_every_transaction_counts_and_counts_once() -> None:
@@ -73,7 +73,7 @@ async def test_every_transaction_counts_and_counts_once() -> None:
         assert counted(proxy) == had + 30
         # A local write of the replica was not replicated.
         proxy.cluster.replicas[0].set_variable("read_only", False)
-        await does(await proxy.direct(proxy.cluster.replicas[0]), "CREATE TABLE own (id INT)")
+        await execute(await proxy.direct(proxy.cluster.replicas[0]), "CREATE TABLE own (id INT)")
         await looks(proxy)
         assert counted(proxy) == had + 30
 

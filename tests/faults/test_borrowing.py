@@ -14,8 +14,8 @@ from proxy.monitor.primary_election import promote
 from routing.consistency.decision import Level, TimeoutPolicy
 from tests.faults.client import Client, change_user, finish_change, query
 from tests.faults.peers import err
-from tests.faults.stage import Stage, asked, eventually
-from tests.faults.stage import stage as any_stage
+from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
+from tests.faults.proxy_fixture import proxy_fixture as any_proxy_fixture
 from tests.faults.test_prepared import execute, prepare
 
 RESTING = "tidegate_clients_resting"
@@ -25,18 +25,18 @@ CREATE = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"
 INSERT = "INSERT INTO t (n) VALUES (1)"
 
 
-def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
-    return any_stage(**{"replicas": 0, "connection_sharing": "on", **options})
+def sharing_fixture(**options: Any) -> AbstractAsyncContextManager[ProxyFixture]:
+    return any_proxy_fixture(**{"replicas": 0, "connection_sharing": "on", **options})
 
 
-def rest(proxy: Stage) -> None:
+def rest(proxy: ProxyFixture) -> None:
     """Look at all sessions as often as it takes for them to rest."""
     for _ in range(2):
         for session in list(proxy.shared.sessions):
             session.rest()
 
 
-async def away(proxy: Stage, *clients: Client, sql: str = "SELECT 1") -> None:
+async def away(proxy: ProxyFixture, *clients: Client, sql: str = "SELECT 1") -> None:
     """Let sessions rest until all of them have no connection to the primary."""
     for client in clients:
         assert (await client.query(sql)).packets[-1][0] != 0xFF
@@ -45,7 +45,7 @@ async def away(proxy: Stage, *clients: Client, sql: str = "SELECT 1") -> None:
 
 
 async def test_a_command_that_comes_while_the_session_takes_leave_is_served() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1 UNION SELECT 2 UNION SELECT 3")
         gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
@@ -58,7 +58,7 @@ async def test_a_command_that_comes_while_the_session_takes_leave_is_served() ->
 
 
 async def test_so_is_a_long_one() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1 UNION SELECT 2")
         gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
@@ -72,7 +72,7 @@ async def test_so_is_a_long_one() -> None:
 
 
 async def test_a_long_command_borrows_a_connection() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await away(proxy, client)
         long = "SELECT LENGTH('" + "x" * (3 * STREAM_ABOVE) + "')"
@@ -82,7 +82,7 @@ async def test_a_long_command_borrows_a_connection() -> None:
 
 
 async def test_a_server_that_ends_the_session_meanwhile_ends_it() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         proxy.cluster.primary.faults.drop_connection_after(0, matching=SAVE_STATE_SQL[:30])
@@ -93,7 +93,7 @@ async def test_a_server_that_ends_the_session_meanwhile_ends_it() -> None:
 
 @pytest.mark.parametrize("commands", [0, 1])
 async def test_a_client_that_leaves_meanwhile_leaves_nothing(commands: int) -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30])
@@ -108,7 +108,7 @@ async def test_a_client_that_leaves_meanwhile_leaves_nothing(commands: int) -> N
 
 
 async def test_a_server_that_does_not_say_what_the_session_has_keeps_it() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query("SELECT 1")).value == b"1"
         proxy.cluster.primary.faults.raw_reply(err(1205), matching=SAVE_STATE_SQL[:30])
@@ -120,7 +120,7 @@ async def test_a_server_that_does_not_say_what_the_session_has_keeps_it() -> Non
 
 
 async def test_who_is_refused_is_told_so_and_nothing_ran() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await away(proxy, client)
@@ -128,12 +128,12 @@ async def test_who_is_refused_is_told_so_and_nothing_ran() -> None:
         error = (await client.query(INSERT)).error
         assert (error.code, error.sqlstate) == (1045, "28000")
         assert await client.rest() == b""
-        assert INSERT not in asked(proxy.cluster.primary)
+        assert INSERT not in statements_of(proxy.cluster.primary)
         assert proxy.count(RESTING) == 0
 
 
 async def test_where_nobody_answers_nothing_ran() -> None:
-    async with stage(connect_timeout=0.5) as proxy:
+    async with sharing_fixture(connect_timeout=0.5) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await away(proxy, client)
@@ -144,19 +144,19 @@ async def test_where_nobody_answers_nothing_ran() -> None:
 
 
 async def test_a_write_that_broke_behind_a_login_is_not_sent_again() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await away(proxy, client)
         proxy.cluster.primary.faults.drop_connection_after(0, matching=INSERT.encode())
         client.send(query(INSERT))
         assert (await client.last_error()).code == 2013
-        assert asked(proxy.cluster.primary).count(INSERT) == 1
+        assert statements_of(proxy.cluster.primary).count(INSERT) == 1
         assert proxy.statements("primary", "lost") == 1
 
 
 async def test_who_is_away_when_another_server_becomes_the_primary_is_told_at_once() -> None:
-    async with stage(replicas=1) as proxy:
+    async with sharing_fixture(replicas=1) as proxy:
         client = await proxy.session()
         await away(proxy, client)
         promote(proxy.shared, proxy.shared.topology.replicas[0])
@@ -167,7 +167,7 @@ async def test_who_is_away_when_another_server_becomes_the_primary_is_told_at_on
 
 
 async def test_a_promotion_while_a_connection_is_borrowed_runs_nothing() -> None:
-    async with stage(replicas=1) as proxy:
+    async with sharing_fixture(replicas=1) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await proxy.caught_up()
@@ -180,11 +180,11 @@ async def test_a_promotion_while_a_connection_is_borrowed_runs_nothing() -> None
         gate.open()
         assert (await client.read_error()).code in (1053, 2013)
         assert await client.rest() == b""
-        assert INSERT not in asked(primary) + asked(replica)
+        assert INSERT not in statements_of(primary) + statements_of(replica)
 
 
 async def test_a_client_that_leaves_while_it_borrows_leaves_nothing() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await away(proxy, client)
         gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
@@ -197,7 +197,7 @@ async def test_a_client_that_leaves_while_it_borrows_leaves_nothing() -> None:
 
 
 async def test_what_was_written_on_a_borrowed_connection_is_waited_for() -> None:
-    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as proxy:
+    async with sharing_fixture(replicas=1, on_timeout=TimeoutPolicy.ERROR) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await proxy.caught_up()
@@ -211,7 +211,7 @@ async def test_what_was_written_on_a_borrowed_connection_is_waited_for() -> None
 
 
 async def test_what_was_written_before_is_waited_for_while_there_is_no_connection() -> None:
-    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as proxy:
+    async with sharing_fixture(replicas=1, on_timeout=TimeoutPolicy.ERROR) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await proxy.caught_up()
@@ -225,7 +225,7 @@ async def test_what_was_written_before_is_waited_for_while_there_is_no_connectio
 
 
 async def test_a_read_that_asks_the_primary_borrows_a_connection_for_that() -> None:
-    async with stage(replicas=1, consistency=Level.STRONG) as proxy:
+    async with sharing_fixture(replicas=1, consistency=Level.STRONG) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await proxy.caught_up()
@@ -237,7 +237,7 @@ async def test_a_read_that_asks_the_primary_borrows_a_connection_for_that() -> N
 
 
 async def test_two_that_kill_each_other_do_not_wait_for_each_other() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         first, second = await proxy.session(), await proxy.session()
         await away(proxy, first, second)
         gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
@@ -255,7 +255,7 @@ async def test_two_that_kill_each_other_do_not_wait_for_each_other() -> None:
 
 
 async def test_another_user_may_log_in_while_there_is_no_connection() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await away(proxy, client)
         client.send(change_user("other"))
@@ -267,7 +267,7 @@ async def test_another_user_may_log_in_while_there_is_no_connection() -> None:
 
 
 async def test_what_is_borrowed_for_the_user_before_is_not_the_next_ones() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client, killer = await proxy.session(), await proxy.session()
         await away(proxy, client, killer)
         client.send(change_user("other"))
@@ -294,7 +294,7 @@ async def test_a_replicas_connection_stays_if_only_that_can_tell_of_the_last_sta
     case: str,
 ) -> None:
     sql, question, expected, stays = LAST[case]
-    async with stage(replicas=1) as proxy:
+    async with sharing_fixture(replicas=1) as proxy:
         client = await proxy.session()
         assert (await client.query(sql)).rows
         assert proxy.statements("replica") == 1
@@ -314,7 +314,7 @@ OPEN = {
 
 @pytest.mark.parametrize("case", OPEN)
 async def test_a_transaction_that_only_a_replica_has_seen_keeps_the_connection(case: str) -> None:
-    async with stage(replicas=1) as proxy:
+    async with sharing_fixture(replicas=1) as proxy:
         client = await proxy.session()
         assert (await client.query(CREATE)).ok
         await proxy.caught_up()
@@ -330,7 +330,7 @@ async def test_a_transaction_that_only_a_replica_has_seen_keeps_the_connection(c
 
 
 async def test_a_reset_borrows_a_connection() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query("SET time_zone = '+03:00'")).ok
         await away(proxy, client)
@@ -341,20 +341,20 @@ async def test_a_reset_borrows_a_connection() -> None:
 
 
 async def test_without_the_option_nobody_rests() -> None:
-    async with stage(connection_sharing="off") as proxy:
+    async with sharing_fixture(connection_sharing="off") as proxy:
         client = await proxy.session()
         assert (await client.query("SELECT 1")).value == b"1"
         rest(proxy)
         assert (await client.query("SELECT 1")).value == b"1"
         assert not [
             text
-            for text in asked(proxy.cluster.primary)
+            for text in statements_of(proxy.cluster.primary)
             if text.startswith(SAVE_STATE_SQL[:30].decode())
         ]
 
 
 async def test_an_id_that_the_client_was_not_told_is_written_nowhere() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query("CREATE TABLE owners (id INT)")).ok
         proxy.cluster.primary.faults.raw_reply(
@@ -369,7 +369,7 @@ async def test_an_id_that_the_client_was_not_told_is_written_nowhere() -> None:
 
 
 async def test_who_is_away_keeps_a_replica_with_an_open_cursor() -> None:
-    async with stage(replicas=1) as proxy:
+    async with sharing_fixture(replicas=1) as proxy:
         client = await proxy.session()
         assert (await client.query("CREATE TABLE owners (id INT)")).ok
         assert (await client.query("INSERT INTO owners VALUES (1), (2)")).ok

@@ -11,23 +11,29 @@ from protocol.response_stream import PREPARED, SIMPLE
 from proxy.client import connection as client_connection
 from tests.faults.client import BASE, MODERN, change_user, finish_change, query
 from tests.faults.peers import GREETING, OK, identity, peer, read_packet, rows
-from tests.faults.stage import Stage, asked, before, eventually, stage
+from tests.faults.proxy_fixture import (
+    ProxyFixture,
+    before,
+    eventually,
+    proxy_fixture,
+    statements_of,
+)
 
 # What a server refuses, too.
 
 
 @pytest.mark.parametrize("command", [0x00, 0x05, 0x06, 0x07, 0x08, 0x0A, 0x0C, 0x1D, 0xFF])
 async def test_unknown_commands(command: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         error = (await client.command(bytes((command,)) + b"whatever")).error
         assert (error.code, error.sqlstate, error.message) == (1047, "08S01", "Unknown command")
         assert (await client.ping()).ok
-        assert not asked(proxy.cluster.primary)
+        assert not statements_of(proxy.cluster.primary)
 
 
 async def test_an_empty_packet_is_an_unknown_command() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         client.send_bytes(frame(b"", 0) + frame(b"\x0e", 0))
         assert (await client.answer()).error.code == 1047
@@ -45,7 +51,7 @@ async def test_an_empty_packet_is_an_unknown_command() -> None:
     ],
 )
 async def test_commands_for_one_server_are_refused(command: Command) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         error = (await client.command(bytes((command,)) + bytes(20))).error
         assert (error.code, error.sqlstate) == (1235, "42000")
@@ -65,7 +71,7 @@ BROKEN_COMMANDS = {
 @pytest.mark.parametrize("behind", [b"", frame(b"\x0e", 0)], ids=["first", "behind a ping"])
 async def test_a_broken_command_ends_the_connection_and_says_why(case: str, behind: bytes) -> None:
     data, code, sqlstate = BROKEN_COMMANDS[case]
-    async with stage(max_allowed_packet=0x200000) as proxy:
+    async with proxy_fixture(max_allowed_packet=0x200000) as proxy:
         other = await proxy.session()
         client = await proxy.session()
         client.send_bytes(behind + data)
@@ -79,7 +85,7 @@ async def test_a_broken_command_ends_the_connection_and_says_why(case: str, behi
 
 
 async def test_a_packet_above_the_limit_and_below_what_is_passed_on_in_parts() -> None:
-    async with stage(max_allowed_packet=4096) as proxy:
+    async with proxy_fixture(max_allowed_packet=4096) as proxy:
         client = await proxy.session()
         text = b"SELECT '" + b"x" * 4086 + b"'"
         assert (await client.query(text)).value == b"x" * 4086
@@ -87,12 +93,12 @@ async def test_a_packet_above_the_limit_and_below_what_is_passed_on_in_parts() -
         error = await client.last_error()
         assert error.code == 1153
         assert "4096" in error.message
-        assert not asked(proxy.cluster.primary)
+        assert not statements_of(proxy.cluster.primary)
 
 
 async def test_a_packet_of_many_frames_above_the_limit() -> None:
     """The primary must not run what the client could not say to its end."""
-    async with stage(kept_connections=0, max_allowed_packet=17 << 20) as proxy:
+    async with proxy_fixture(kept_connections=0, max_allowed_packet=17 << 20) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         client.send_bytes(b"\xff\xff\xff\x00" + b"\x03INSERT INTO t VALUES (1) -- ")
@@ -106,7 +112,7 @@ async def test_a_packet_of_many_frames_above_the_limit() -> None:
 
 
 async def test_malformed_query_attributes() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=MODERN | Capability.CLIENT_QUERY_ATTRIBUTES)
         for body in (b"", b"\x01", b"\xff\x01", b"\x05\x01", b"\xfe" + b"\xff" * 8 + b"\x01"):
             error = (await client.command(b"\x03" + body)).error
@@ -115,7 +121,7 @@ async def test_malformed_query_attributes() -> None:
 
 
 async def test_statements_that_are_no_text() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         for body in (b"", b"\0", b"\xff\xfe\xfd", b"'", b"/*", b"\x80" * 100, b";" * 100):
             assert (await client.command(b"\x03" + body)).error.code
@@ -126,7 +132,7 @@ async def test_statements_that_are_no_text() -> None:
 
 
 async def test_commands_in_single_bytes() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         for command in (frame(query("INSERT INTO t VALUES (7)"), 0), frame(b"\x0e", 0)):
@@ -138,7 +144,7 @@ async def test_commands_in_single_bytes() -> None:
 
 
 async def test_thousands_of_commands_in_one_segment() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         close = frame(b"\x19\x01\x00\x00\x00", 0)
         commands = []
@@ -153,7 +159,7 @@ async def test_thousands_of_commands_in_one_segment() -> None:
 
 
 async def test_refusals_are_answered_in_order_with_the_rest() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         client.send_bytes((frame(b"\x05", 0) + frame(b"\x0e", 0) + frame(b"\x12", 0)) * 200)
         for _ in range(200):
@@ -163,7 +169,7 @@ async def test_refusals_are_answered_in_order_with_the_rest() -> None:
 
 
 async def test_a_command_behind_one_that_waits_for_the_replica() -> None:
-    async with stage(wait_budget=20) as proxy:
+    async with proxy_fixture(wait_budget=20) as proxy:
         client = await proxy.session()
         replica = proxy.cluster.replicas[0]
         await client.query("CREATE TABLE t (id INT)")
@@ -181,7 +187,7 @@ async def test_a_command_behind_one_that_waits_for_the_replica() -> None:
 @pytest.mark.parametrize("extra", range(6))
 async def test_a_buffer_that_is_as_long_as_it_gets(extra: int) -> None:
     """A packet of exactly STREAM_ABOVE bytes behind a command, cut near its end."""
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         proxy.cluster.primary.faults.delay_reply(0.1, times=1)
         head = b"SELECT LENGTH('"
@@ -197,7 +203,7 @@ async def test_a_buffer_that_is_as_long_as_it_gets(extra: int) -> None:
 
 @pytest.mark.parametrize("above", [0, 1, 4, 5, 4096])
 async def test_packets_around_the_length_that_is_passed_on_in_parts(above: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         size = client_connection.STREAM_ABOVE + above - 20
         answer = await client.query(b"SELECT LENGTH('" + b"x" * size + b"')")
@@ -206,7 +212,7 @@ async def test_packets_around_the_length_that_is_passed_on_in_parts(above: int) 
 
 
 async def test_a_packet_of_sixteen_mib_and_commands_right_behind_it() -> None:
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         head = b"SELECT LENGTH('"
         size = 0xFFFFFF - len(head) - 3  # the payload fills one frame; an empty one follows
@@ -219,7 +225,7 @@ async def test_a_packet_of_sixteen_mib_and_commands_right_behind_it() -> None:
 
 
 async def test_long_data_in_parts_then_the_rest() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.command(b"\x16SELECT LENGTH(?)", PREPARED)
         chunk = b"\x18\x01\x00\x00\x00\x00\x00" + b"y" * (3 << 20)
@@ -282,7 +288,7 @@ async def test_a_client_that_never_reads_is_let_go_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client_connection, "_LINGER_S", 0.2)
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         text = b"SELECT REPEAT('x', 1000000)"
@@ -294,7 +300,7 @@ async def test_a_client_that_never_reads_is_let_go_in_the_end(
         await eventually(lambda: not proxy.shared.sessions)
 
 
-def _full(proxy: Stage) -> bool:
+def _full(proxy: ProxyFixture) -> bool:
     (session,) = proxy.shared.sessions
     return session._servers._paused
 
@@ -303,7 +309,7 @@ def _full(proxy: Stage) -> bool:
 
 
 async def test_quit() -> None:
-    async with stage(kept_connections=0) as proxy:
+    async with proxy_fixture(kept_connections=0) as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         client.send(b"\x01")
@@ -315,7 +321,7 @@ async def test_quit() -> None:
 
 async def test_a_client_leaves_while_its_read_waits() -> None:
     """The replica must not go on waiting for nobody."""
-    async with stage(wait_budget=30) as proxy:
+    async with proxy_fixture(wait_budget=30) as proxy:
         replica = proxy.cluster.replicas[0]
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
@@ -332,7 +338,7 @@ async def test_a_client_leaves_while_its_read_waits() -> None:
 
 
 async def test_a_client_leaves_while_a_replica_is_connected_to() -> None:
-    async with stage(kept_connections=0) as proxy:
+    async with proxy_fixture(kept_connections=0) as proxy:
         replica = proxy.cluster.replicas[0]
         replica.faults.delay_reply(20, matching=b"transaction_read_only")
         client = await proxy.session()
@@ -349,7 +355,7 @@ async def test_a_client_leaves_while_a_replica_is_connected_to() -> None:
 
 @pytest.mark.parametrize("sent", [0, 100, 1 << 20, 3 << 20])
 async def test_a_client_leaves_in_the_middle_of_a_packet(sent: int) -> None:
-    async with stage(kept_connections=0) as proxy:
+    async with proxy_fixture(kept_connections=0) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         text = b"INSERT INTO t VALUES (1) /*" + b"x" * (4 << 20) + b"*/"
@@ -362,7 +368,7 @@ async def test_a_client_leaves_in_the_middle_of_a_packet(sent: int) -> None:
 
 
 async def test_a_client_leaves_in_the_middle_of_its_result() -> None:
-    async with stage(kept_connections=0) as proxy:
+    async with proxy_fixture(kept_connections=0) as proxy:
         for _ in range(3):
             client = await proxy.session()
             client.send(query("SELECT REPEAT('x', 4000000)") * 1)
@@ -374,7 +380,7 @@ async def test_a_client_leaves_in_the_middle_of_its_result() -> None:
 
 
 async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
-    async with stage(kept_connections=0) as proxy:
+    async with proxy_fixture(kept_connections=0) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("BEGIN")
@@ -389,7 +395,7 @@ async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
 
 
 async def test_change_user() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("SELECT 1")
@@ -411,7 +417,7 @@ async def test_change_user() -> None:
 async def test_change_user_that_fails_ends_the_session(
     user: str, password: str, database: str, code: int
 ) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         client.send(change_user(user, database))
@@ -422,7 +428,7 @@ async def test_change_user_that_fails_ends_the_session(
 
 @pytest.mark.parametrize("case", ["garbage", "short", "leaves", "silent", "primary gone"])
 async def test_change_user_that_breaks_the_dialogue(case: str) -> None:
-    async with stage(kept_connections=0, handshake_timeout=0.5) as proxy:
+    async with proxy_fixture(kept_connections=0, handshake_timeout=0.5) as proxy:
         client = await proxy.session()
         if case == "short":
             client.send(b"\x11other")
@@ -446,7 +452,7 @@ async def test_change_user_that_breaks_the_dialogue(case: str) -> None:
 
 
 async def test_change_user_with_the_next_command_behind_its_last_packet() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         client.send(change_user("empty"))
         await client.read_packet()
@@ -459,7 +465,7 @@ async def test_change_user_with_the_next_command_behind_its_last_packet() -> Non
 
 
 async def test_an_old_client() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=BASE)
         assert (await client.query("CREATE TABLE t (id INT)")).packets == [OK]
         answer = await client.query("SELECT 1 UNION SELECT 2")

@@ -13,13 +13,13 @@ from protocol.packet import frame
 from protocol.response_stream import SIMPLE
 from tests.faults.client import MODERN, change_user, finish_change, query
 from tests.faults.compressed_client import CompressedClient, OddClient
-from tests.faults.stage import Stage, eventually, stage
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
 
 BOTH = (Algorithm.ZLIB, Algorithm.ZSTD)
 
 
 async def session(
-    running: Stage, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
+    running: ProxyFixture, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
 ) -> CompressedClient:
     client = await CompressedClient.connect(running.port)
     # A level of 0 is refused, and the test client of logins sends no other.
@@ -38,7 +38,7 @@ def compressed(body: bytes, size: int = 0, sequence_id: int = 0) -> bytes:
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("algorithm", BOTH)
 async def test_statements(algorithm: Algorithm, tls: bool) -> None:
-    async with stage() as running, await session(running, algorithm, tls=tls) as client:
+    async with proxy_fixture() as running, await session(running, algorithm, tls=tls) as client:
         for text in ("tide", "tide" * 1000):
             assert (await client.query(f"SELECT '{text}'")).value == text.encode()
         assert (await client.ping()).ok
@@ -46,7 +46,7 @@ async def test_statements(algorithm: Algorithm, tls: bool) -> None:
 
 
 async def test_commands_in_one_segment_are_answered_each_with_its_own_ids() -> None:
-    async with stage() as running, await session(running) as client:
+    async with proxy_fixture() as running, await session(running) as client:
         client.send_bytes(b"".join(frame(query(f"SELECT {n}"), 0) for n in range(20)))
         for n in range(20):
             assert (await client.answer()).value == b"%d" % n
@@ -55,7 +55,7 @@ async def test_commands_in_one_segment_are_answered_each_with_its_own_ids() -> N
 
 
 async def test_a_command_in_single_bytes_over_several_compressed_packets() -> None:
-    async with stage() as running, await session(running) as client:
+    async with proxy_fixture() as running, await session(running) as client:
         command = frame(query("SELECT 'tide'"), 0)
         data = compressed(command[:2]) + compressed(b"", sequence_id=1)
         data += compressed(command[2:9], sequence_id=2) + compressed(command[9:], sequence_id=3)
@@ -67,7 +67,7 @@ async def test_a_command_in_single_bytes_over_several_compressed_packets() -> No
 
 
 async def test_ids_inside_of_compressed_packets_are_of_no_account() -> None:
-    async with stage() as running:
+    async with proxy_fixture() as running:
         async with await OddClient.connect(running.port) as client:
             end = await client.log_in(capabilities=MODERN | Capability.CLIENT_COMPRESS)
             assert end[0] == 0x00
@@ -83,7 +83,7 @@ async def test_ids_inside_of_compressed_packets_are_of_no_account() -> None:
 
 @pytest.mark.parametrize("algorithm", BOTH)
 async def test_change_user(algorithm: Algorithm) -> None:
-    async with stage() as running, await session(running, algorithm) as client:
+    async with proxy_fixture() as running, await session(running, algorithm) as client:
         client.send(change_user("other"))
         assert (await finish_change(client, "word"))[0] == 0x00
         assert (await client.query("SELECT 'tide'")).value == b"tide"
@@ -108,7 +108,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 async def test_what_cannot_be_read_is_an_error_and_counted(case: str) -> None:
     data, code = BROKEN[case]
-    async with stage() as running, await session(running) as client:
+    async with proxy_fixture() as running, await session(running) as client:
         assert (await client.query("SELECT 1")).value == b"1"
         client.send_raw(data + compressed(COMMAND))
         client.heard()
@@ -121,7 +121,7 @@ async def test_what_cannot_be_read_is_an_error_and_counted(case: str) -> None:
 @pytest.mark.parametrize("case", ["a wrong id", "garbage"])
 async def test_what_cannot_be_read_amid_change_user(case: str) -> None:
     data, code = BROKEN[case]
-    async with stage() as running, await session(running) as client:
+    async with proxy_fixture() as running, await session(running) as client:
         client.send(change_user("other"))
         assert (await client.read_packet())[0] == 0xFE
         client.send_raw(data)
@@ -142,7 +142,7 @@ async def test_2_kb_cost_little_memory_in_a_session(algorithm: Algorithm) -> Non
     body = LONG_BODY[algorithm]
     assert len(body) < 20_000
     async with (
-        stage(max_allowed_packet=1 << 20) as running,
+        proxy_fixture(max_allowed_packet=1 << 20) as running,
         await session(running, algorithm) as client,
     ):
         tracemalloc.start()
@@ -157,7 +157,7 @@ async def test_2_kb_cost_little_memory_in_a_session(algorithm: Algorithm) -> Non
 @pytest.mark.parametrize("algorithm", BOTH)
 async def test_who_is_logging_in_may_claim_no_more_than_a_login_needs(algorithm: Algorithm) -> None:
     body = LONG_BODY[algorithm]
-    async with stage() as running, await session(running, algorithm) as client:
+    async with proxy_fixture() as running, await session(running, algorithm) as client:
         client.send(change_user("other"))
         assert (await client.read_packet())[0] == 0xFE
         tracemalloc.start()
@@ -173,7 +173,7 @@ async def test_who_is_logging_in_may_claim_no_more_than_a_login_needs(algorithm:
 
 async def test_who_has_not_logged_in_cannot_compress() -> None:
     body = LONG_BODY[Algorithm.ZLIB]
-    async with stage() as running:
+    async with proxy_fixture() as running:
         client = await CompressedClient.connect(running.port)
         await client.greet()
         tracemalloc.start()
@@ -186,7 +186,7 @@ async def test_who_has_not_logged_in_cannot_compress() -> None:
 
 
 async def test_millions_of_empty_commands_in_16_kb_are_refused_one_by_one() -> None:
-    async with stage() as running, await session(running) as client:
+    async with proxy_fixture() as running, await session(running) as client:
         client.send_raw(compressed(zlib.compress(bytes(0xFFFFFF)), 0xFFFFFF))
         for _ in range(1000):
             assert (await client.read_error()).code == 1047
@@ -195,7 +195,7 @@ async def test_millions_of_empty_commands_in_16_kb_are_refused_one_by_one() -> N
 
 
 async def test_a_client_that_leaves_with_its_result_half_read() -> None:
-    async with stage() as running, await session(running) as client:
+    async with proxy_fixture() as running, await session(running) as client:
         await client.query("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
         client.send(bytes((Command.COM_QUERY,)) + b"SELECT REPEAT('x', 1000000)")
         client.abort()
@@ -203,7 +203,7 @@ async def test_a_client_that_leaves_with_its_result_half_read() -> None:
 
 
 async def test_who_may_not_choose_is_told_what_a_server_says() -> None:
-    async with stage(client_compression=(Algorithm.ZSTD,)) as running:
+    async with proxy_fixture(client_compression=(Algorithm.ZSTD,)) as running:
         for capabilities, level, code in (
             (MODERN, 0, 3922),
             (MODERN | Capability.CLIENT_COMPRESS, 0, 3922),

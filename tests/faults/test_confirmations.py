@@ -12,29 +12,30 @@ from proxy.server.exchange import Purpose
 from routing.consistency.decision import Level
 from tests.faults.client import Client
 from tests.faults.peers import OK, err, rows
-from tests.faults.stage import Stage, asked, eventually
-from tests.faults.table import COUNT, apply, count, does, table
-from tests.faults.test_prepared import counted, execute, prepare
+from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
+from tests.faults.table_fixture import COUNT, apply, count, execute, table_fixture
+from tests.faults.test_prepared import counted, prepare
+from tests.faults.test_prepared import execute as execute_prepared
 
 QUESTION = b"SELECT GTID_SUBSET"
 PATIENT = "/* tidegate wait_budget=5s */"
 
 
 @asynccontextmanager
-async def read_once(age: float = 0.0, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+async def read_once(age: float = 0.0, **options: Any) -> AsyncIterator[tuple[ProxyFixture, Client]]:
     """A session that has written and read that on its replica; nothing is applied any more."""
-    async with table(proof_max_age=age, self_audit=0.0, **options) as proxy:
+    async with table_fixture(proof_max_age=age, self_audit=0.0, **options) as proxy:
         apply(proxy, True)
         client = await proxy.session()
         assert await count(client) == 0
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await proxy.caught_up()
         assert await count(client, PATIENT) == 1
         apply(proxy, False)
         yield proxy, client
 
 
-def results(proxy: Stage) -> tuple[float, float, float]:
+def results(proxy: ProxyFixture) -> tuple[float, float, float]:
     name = "tidegate_confirmations_total"
     held, lost, unanswered = (
         proxy.count(name, result) for result in ("held", "lost", "unanswered")
@@ -42,9 +43,9 @@ def results(proxy: Stage) -> tuple[float, float, float]:
     return held, lost, unanswered
 
 
-def questions(proxy: Stage) -> int:
+def questions(proxy: ProxyFixture) -> int:
     (replica,) = proxy.cluster.replicas
-    return len([text for text in asked(replica) if text.startswith(QUESTION.decode())])
+    return len([text for text in statements_of(replica) if text.startswith(QUESTION.decode())])
 
 
 async def test_every_read_that_relies_on_a_proof_asks_at_an_age_of_0() -> None:
@@ -102,7 +103,7 @@ async def test_a_wait_finds_out_as_well() -> None:
         (replica,) = proxy.cluster.replicas
         (server,) = proxy.shared.topology.replicas
         had = replica.gtids.executed
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         (session,) = proxy.shared.sessions
         replica.gtids.executed = session.state.required
         assert session.state.required
@@ -117,7 +118,7 @@ async def test_a_wait_that_runs_out_finds_out_as_well() -> None:
     async with read_once() as (proxy, client):
         (replica,) = proxy.cluster.replicas
         (server,) = proxy.shared.topology.replicas
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         replica.gtids.executed = GtidSet()
         assert await count(client) == 2
         assert results(proxy)[1] == 1
@@ -197,7 +198,7 @@ async def test_a_replica_that_does_not_keep_the_order(level: str) -> None:
 async def test_only_reads_in_order_ask_with_every_wait(level: str) -> None:
     async with read_once(age=3600.0, consistency=Level(level)) as (proxy, _):
         (replica,) = proxy.cluster.replicas
-        waits = [text for text in asked(replica) if "WAIT_FOR" in text]
+        waits = [text for text in statements_of(replica) if "WAIT_FOR" in text]
         assert waits
         for text in waits:
             assert ("commit_order" in text) is (level == "READ_ALL_WRITES")
@@ -209,17 +210,17 @@ async def test_only_reads_in_order_ask_with_every_wait(level: str) -> None:
 async def test_a_read_only_transaction_begins_elsewhere() -> None:
     async with read_once() as (proxy, client):
         (replica,) = proxy.cluster.replicas
-        await does(client, "START TRANSACTION READ ONLY")
+        await execute(client, "START TRANSACTION READ ONLY")
         assert await count(client) == 1
         assert await count(client) == 1  # of the snapshot: nothing is asked again
         assert questions(proxy) == 1
-        await does(client, "COMMIT")
+        await execute(client, "COMMIT")
         replica.gtids.executed = GtidSet()
-        await does(client, "START TRANSACTION READ ONLY")
+        await execute(client, "START TRANSACTION READ ONLY")
         for _ in range(2):
             assert await count(client) == 1
         assert proxy.statements("primary", "audit_failed", "ok") == 1
-        await does(client, "COMMIT")
+        await execute(client, "COMMIT")
         assert results(proxy)[1] == 1
 
 
@@ -228,10 +229,10 @@ async def test_a_prepared_statement_is_run_elsewhere() -> None:
         (replica,) = proxy.cluster.replicas
         statement = await prepare(client, COUNT)
         for _ in range(2):
-            assert counted(await execute(client, statement)) == 1
+            assert counted(await execute_prepared(client, statement)) == 1
         assert questions(proxy) >= 2
         replica.gtids.executed = GtidSet()
-        assert counted(await execute(client, statement)) == 1
+        assert counted(await execute_prepared(client, statement)) == 1
         assert proxy.statements("primary", "audit_failed", "ok") == 1
 
 

@@ -15,8 +15,8 @@ from proxy.monitor.primary_election import promote
 from proxy.server.gtid_question import PROBE_SQL
 from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import PASSWORD, Client, change_user, query
-from tests.faults.stage import Stage, asked, eventually, stage
-from tests.faults.table import COUNT, KEYS, count, does, value
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture, statements_of
+from tests.faults.table_fixture import COUNT, KEYS, count, execute, value
 
 INSERT = "INSERT INTO t VALUES ({})"
 WATCHED: dict[str, Any] = {
@@ -30,17 +30,17 @@ WATCHED: dict[str, Any] = {
 
 
 @asynccontextmanager
-async def watched(replicas: int = 2, **options: Any) -> AsyncIterator[Stage]:
+async def watched(replicas: int = 2, **options: Any) -> AsyncIterator[ProxyFixture]:
     """A monitored cluster; `t` is empty everywhere."""
-    async with stage(replicas, **{**WATCHED, **options}) as proxy:
+    async with proxy_fixture(replicas, **{**WATCHED, **options}) as proxy:
         direct = await proxy.direct()
-        await does(direct, "CREATE TABLE t (id INT)")
+        await execute(direct, "CREATE TABLE t (id INT)")
         await proxy.caught_up()
         await looked(proxy)
         yield proxy
 
 
-async def looked(proxy: Stage) -> None:
+async def looked(proxy: ProxyFixture) -> None:
     """Wait until the monitor has looked at all servers that run, and at the primary last."""
     for _ in range(2):
         for server in proxy.shared.topology.servers:
@@ -55,7 +55,7 @@ def _is_look(text: str) -> bool:
     return text.startswith("SELECT @@server_uuid")
 
 
-def mocked(proxy: Stage, name: str) -> Server:
+def mocked(proxy: ProxyFixture, name: str) -> Server:
     (server,) = [server for server in proxy.cluster.servers if server.address == name]
     return server
 
@@ -66,15 +66,15 @@ async def open_for_writes(replica: Server) -> None:
     replica.set_variable("read_only", False)
 
 
-async def promoted(proxy: Stage, server: Server) -> None:
+async def promoted(proxy: ProxyFixture, server: Server) -> None:
     await eventually(lambda: proxy.shared.topology.primary.name == server.address)
 
 
-def is_down(proxy: Stage) -> Callable[[], bool]:
+def is_down(proxy: ProxyFixture) -> Callable[[], bool]:
     return lambda: proxy.shared.topology.primary.down_until > 0
 
 
-async def demote(proxy: Stage, how: str) -> None:
+async def demote(proxy: ProxyFixture, how: str) -> None:
     """The primary dies, or is told to take no more writes."""
     if how == "dies":
         await proxy.cluster.primary.stop()
@@ -82,7 +82,7 @@ async def demote(proxy: Stage, how: str) -> None:
         proxy.cluster.primary.read_only = True
 
 
-async def refused_login(proxy: Stage) -> int:
+async def refused_login(proxy: ProxyFixture) -> int:
     client = await proxy.connect()
     end = await client.log_in()
     return int.from_bytes(end[1:3], "little") if end[0] == 0xFF else 0
@@ -97,7 +97,7 @@ async def test_a_replica_takes_over(how: str) -> None:
         new, other = proxy.cluster.replicas
         old_session, in_transaction = await proxy.session(), await proxy.session()
         assert await count(old_session) == 0
-        await does(in_transaction, "BEGIN")
+        await execute(in_transaction, "BEGIN")
         await demote(proxy, how)
         await open_for_writes(new)
         assert other.applier is not None
@@ -112,7 +112,7 @@ async def test_a_replica_takes_over(how: str) -> None:
                 assert client.sequence_id == 0
         await eventually(lambda: not proxy.shared.sessions)
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         assert await count(client) == 1
         await eventually(lambda: new.gtids.executed <= other.gtids.executed)
         assert await count(client) == 1
@@ -134,7 +134,7 @@ async def test_what_was_acknowledged_in_a_wide_scope_is_seen_after_it() -> None:
         new, other = proxy.cluster.replicas
         client = await proxy.session()
         assert await count(client) == 0
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await eventually(lambda: proxy.cluster.primary.gtids.executed <= new.gtids.executed)
         other.applying = False
         await demote(proxy, "read only")
@@ -151,17 +151,17 @@ async def test_what_was_acknowledged_in_a_wide_scope_is_seen_after_it() -> None:
 # What the new primary lacks.
 
 
-async def lose_a_write(proxy: Stage) -> tuple[Server, str]:
+async def lose_a_write(proxy: ProxyFixture) -> tuple[Server, str]:
     """A write is acknowledged to `app`, and no replica gets it; one of them takes over."""
     new, other = proxy.cluster.replicas
     for user, password in (("app", PASSWORD), ("other", "word")):
         client = await proxy.session(user=user, password=password)
         assert await count(client) == 0
     client = await proxy.session()
-    await does(client, "INSERT INTO t VALUES (1)")
+    await execute(client, "INSERT INTO t VALUES (1)")
     await proxy.caught_up()
     new.applying = other.applying = False
-    await does(client, "INSERT INTO t VALUES (2), (3)")
+    await execute(client, "INSERT INTO t VALUES (2), (3)")
     lost = f"{proxy.cluster.primary.gtids.server_uuid}:3"
     await proxy.cluster.primary.stop()
     await open_for_writes(new)
@@ -180,7 +180,7 @@ async def test_lost_writes_are_named_and_told_once(caplog: pytest.LogCaptureFixt
         assert lost in message
         first, second = await proxy.session(), await proxy.session()
         assert (await first.query("SHOW TIDEGATE SCOPES")).rows[1][5] == lost.encode()
-        await does(second, "INSERT INTO t VALUES (4)")
+        await execute(second, "INSERT INTO t VALUES (4)")
         error = (await first.query(COUNT)).error
         assert error.code == 1105
         assert lost in error.message
@@ -209,12 +209,12 @@ async def test_a_read_may_come_before_the_monitor_has_compared(policy: LostPolic
 async def test_a_token_of_the_old_primary() -> None:
     async with watched(**KEYS) as proxy:
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await proxy.caught_up()
         kept = await value(client, "token")
         for replica in proxy.cluster.replicas:
             replica.applying = False
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         lost = await value(client, "token")
         assert kept is not None
         assert lost is not None
@@ -223,9 +223,9 @@ async def test_a_token_of_the_old_primary() -> None:
         await open_for_writes(new)
         await promoted(proxy, new)
         client = await proxy.session()
-        await does(client, f"SET tidegate_token = '{kept.decode()}'")
+        await execute(client, f"SET tidegate_token = '{kept.decode()}'")
         assert await count(client) == 1
-        await does(client, f"SET tidegate_token = '{lost.decode()}'")
+        await execute(client, f"SET tidegate_token = '{lost.decode()}'")
         assert (await client.query(COUNT)).error.code == 1105
         assert await count(client) == 1
 
@@ -234,7 +234,7 @@ async def test_a_token_of_the_old_primary() -> None:
 
 
 async def test_a_replica_that_was_writable_all_along() -> None:
-    async with stage(2, **WATCHED) as proxy:
+    async with proxy_fixture(2, **WATCHED) as proxy:
         new = proxy.cluster.replicas[0]
         new.set_variable("read_only", False)
         await looked(proxy)
@@ -260,7 +260,7 @@ async def test_two_that_could_be() -> None:
         other.read_only = True
         await promoted(proxy, new)
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
 
 
 async def test_a_replica_that_was_opened_while_the_primary_serves() -> None:
@@ -278,8 +278,10 @@ async def test_a_replica_that_was_opened_while_the_primary_serves() -> None:
         assert (await client.last_error()).code == 1053
         assert proxy.count("tidegate_primary_disputed") == 0
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
-        assert not [text for text in asked(proxy.cluster.primary) if text.startswith("INSERT")]
+        await execute(client, "INSERT INTO t VALUES (1)")
+        assert not [
+            text for text in statements_of(proxy.cluster.primary) if text.startswith("INSERT")
+        ]
 
 
 async def test_a_replica_that_replicates_still() -> None:
@@ -292,7 +294,7 @@ async def test_a_replica_that_replicates_still() -> None:
         await looked(proxy)
         assert proxy.count("tidegate_primary_disputed") == 0
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await proxy.cluster.primary.stop()
         await eventually(is_down(proxy))
         await looked(proxy)
@@ -304,7 +306,7 @@ async def test_one_that_lacks_what_the_old_primary_can_still_give() -> None:
         new = proxy.cluster.replicas[0]
         new.applying = False
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await looked(proxy)
         await demote(proxy, "read only")
         await open_for_writes(new)
@@ -349,11 +351,11 @@ async def test_a_primary_that_came_back_writable_is_not_promoted_by_the_next_one
         await third.start()
         await eventually(lambda: proxy.shared.topology.primary.down_until == 0)
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
-        assert len(asked(third)) > 0
+        await execute(client, "INSERT INTO t VALUES (1)")
+        assert len(statements_of(third)) > 0
 
 
-def server_of(proxy: Stage, real: Server) -> Any:
+def server_of(proxy: ProxyFixture, real: Server) -> Any:
     (server,) = [s for s in proxy.shared.topology.servers if s.name == real.address]
     return server
 
@@ -368,7 +370,7 @@ async def test_the_old_primary_returns_with_errant_transactions(
         old, (new, other) = proxy.cluster.primary, proxy.cluster.replicas
         new.applying = other.applying = False
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1), (2)")
+        await execute(client, "INSERT INTO t VALUES (1), (2)")
         errant = GtidSet.parse(f"{old.gtids.server_uuid}:2")
         await old.stop()
         await open_for_writes(new)
@@ -386,7 +388,7 @@ async def test_the_old_primary_returns_with_errant_transactions(
         assert len(messages) == 1
         assert errant.text in messages[0]
         assert proxy.count(name, new.address) == proxy.count(name, other.address) == 0
-        await does(client, "INSERT INTO t VALUES (9)")
+        await execute(client, "INSERT INTO t VALUES (9)")
         await eventually(lambda: new.gtids.executed <= old.gtids.executed)
         # Whoever mends it has the primary take the transaction's name.
         new.gtids.add(errant)
@@ -438,17 +440,17 @@ async def test_names_that_the_primary_lost_and_gives_again(
     async with watched(1, failover="off") as proxy:
         primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await proxy.caught_up()
         await primary.stop()
         primary.gtids.reset()
         primary.gtids.add(GtidSet.parse(f"{primary.gtids.server_uuid}:1"))
         await primary.start()
-        await eventually(lambda: server_of(proxy, replica).diverged)
+        await eventually(lambda: server_of(proxy, replica).has_diverged)
         (warning,) = [r for r in caplog.records if "until it is made anew" in r.msg]
         assert warning.args == (replica.address,)
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         assert primary.gtids.executed <= replica.gtids.executed
         assert await count(client) == 2
         await looked(proxy)
@@ -458,8 +460,8 @@ async def test_names_that_the_primary_lost_and_gives_again(
         # Made anew, from a copy of the primary.
         replica.engine.own.apply([])
         direct = await proxy.direct(replica)
-        await does(direct, "RESET BINARY LOGS AND GTIDS")
-        await eventually(lambda: not server_of(proxy, replica).diverged)
+        await execute(direct, "RESET BINARY LOGS AND GTIDS")
+        await eventually(lambda: not server_of(proxy, replica).has_diverged)
 
 
 @pytest.mark.parametrize("policy", list(LostPolicy))
@@ -470,7 +472,7 @@ async def test_the_primary_restarts_without_its_last_transactions(policy: LostPo
         assert await count(client) == 0
         for replica in proxy.cluster.replicas:
             replica.applying = False
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await primary.stop()
         kept = GtidSet.parse(f"{primary.gtids.server_uuid}:1")
         primary.gtids.executed = kept
@@ -491,19 +493,19 @@ async def test_reset_binary_logs_and_gtids(scope: Scope) -> None:
     async with watched(scope=scope) as proxy:
         client, direct = await proxy.session(), await proxy.direct()
         assert await count(client) == 0
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await proxy.caught_up()
         assert await count(client) == 1
-        await does(direct, "RESET BINARY LOGS AND GTIDS")
+        await execute(direct, "RESET BINARY LOGS AND GTIDS")
         await looked(proxy)
         assert (await client.query(COUNT)).error.code == 1105
         for _ in range(2):
             assert await count(client) == 1
         for replica in proxy.cluster.replicas:
             replica_direct = await proxy.direct(replica)
-            await does(replica_direct, "RESET BINARY LOGS AND GTIDS")
+            await execute(replica_direct, "RESET BINARY LOGS AND GTIDS")
         await looked(proxy)
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         assert await count(client) == 2
         await proxy.caught_up()
         assert await count(client) == 2
@@ -512,7 +514,7 @@ async def test_reset_binary_logs_and_gtids(scope: Scope) -> None:
 # Which of two events comes first.
 
 
-async def switch(proxy: Stage) -> Server:
+async def switch(proxy: ProxyFixture) -> Server:
     """Promote the first replica; the old primary goes on to run."""
     new = proxy.cluster.replicas[0]
     promote(proxy.shared, server_of(proxy, new))
@@ -520,11 +522,11 @@ async def switch(proxy: Stage) -> Server:
 
 
 @asynccontextmanager
-async def about_to_switch(**options: Any) -> AsyncIterator[Stage]:
+async def about_to_switch(**options: Any) -> AsyncIterator[ProxyFixture]:
     """No monitor: the test promotes at the moment that it wants."""
-    async with stage(2, **{"wait_budget": 5.0, **options}) as proxy:
+    async with proxy_fixture(2, **{"wait_budget": 5.0, **options}) as proxy:
         direct = await proxy.direct()
-        await does(direct, "CREATE TABLE t (id INT)")
+        await execute(direct, "CREATE TABLE t (id INT)")
         await proxy.caught_up()
         proxy.cluster.replicas[0].set_variable("read_only", False)
         yield proxy
@@ -546,8 +548,8 @@ async def test_it_comes_while_a_client_logs_in() -> None:
             await client.rest()
         await eventually(lambda: not proxy.shared.sessions)
         again = await proxy.session()
-        await does(again, "INSERT INTO t VALUES (1)")
-        assert "INSERT INTO t VALUES (1)" in asked(new)
+        await execute(again, "INSERT INTO t VALUES (1)")
+        assert "INSERT INTO t VALUES (1)" in statements_of(new)
 
 
 async def test_it_comes_while_a_client_changes_its_user() -> None:
@@ -577,7 +579,7 @@ async def test_it_comes_while_a_statement_runs(case: str) -> None:
     async with about_to_switch(**KEYS, consistency=Level.BEST_EFFORT) as proxy:
         client, second = await proxy.session(), await proxy.session()
         if case != "the login at a replica":
-            await does(client, "SELECT 1")
+            await execute(client, "SELECT 1")
         servers: list[Server] = [proxy.cluster.primary]
         if on_replicas:
             servers = list(proxy.cluster.replicas)
@@ -592,7 +594,7 @@ async def test_it_comes_while_a_statement_runs(case: str) -> None:
         opened(gates)
         await eventually(lambda: not proxy.shared.sessions)
         again = await proxy.session()
-        await does(again, "INSERT INTO t VALUES (1)")
+        await execute(again, "INSERT INTO t VALUES (1)")
         assert proxy.statements("write", "ok") == 1
 
 
@@ -624,7 +626,7 @@ async def test_it_comes_while_reads_wait_for_a_replica() -> None:
             assert await count(client) == 0
         for replica in proxy.cluster.replicas:
             replica.applying = False
-        await does(first, "INSERT INTO t VALUES (1)")
+        await execute(first, "INSERT INTO t VALUES (1)")
         for client in (first, second):
             client.send(query(COUNT))
             await asyncio.sleep(0.01)
@@ -643,7 +645,7 @@ async def test_it_comes_with_commands_behind_the_one_that_runs() -> None:
     async with about_to_switch(**KEYS) as proxy:
         client = await proxy.session()
         gate = proxy.cluster.primary.faults.hold_reply(PROBE_SQL)
-        await does(client, "SET tidegate_consistency = 'BEST_EFFORT'")
+        await execute(client, "SET tidegate_consistency = 'BEST_EFFORT'")
         client.send(query("SELECT @@tidegate_token"))
         await eventually(lambda: gate.held == 1)
         client.send(query("INSERT INTO t VALUES (1)"))
@@ -654,7 +656,7 @@ async def test_it_comes_with_commands_behind_the_one_that_runs() -> None:
         gate.open()
         await eventually(lambda: not proxy.shared.sessions)
         for server in (new, proxy.cluster.primary):
-            assert not any("INSERT" in text for text in asked(server))
+            assert not any("INSERT" in text for text in statements_of(server))
 
 
 async def test_clients_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -702,7 +704,7 @@ async def test_clients_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_server_may_lose_its_role_in_the_midst_of_a_login() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         gate = proxy.cluster.primary.faults.hold_reply(b"SELECT @@server_uuid")
         login = asyncio.create_task(refused_login(proxy))
         await eventually(lambda: gate.held == 1)

@@ -10,30 +10,30 @@ from proxy.serve import drain
 from routing.consistency.decision import TimeoutPolicy
 from routing.servers.rate_limit import RateLimit
 from tests.faults.client import Client, query
-from tests.faults.stage import Stage, asked, eventually
-from tests.faults.table import COUNT, apply, count, does, table
+from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
+from tests.faults.table_fixture import COUNT, apply, count, execute, table_fixture
 
 
 @asynccontextmanager
 async def late(
     clients: int, rate: float, **options: Any
-) -> AsyncIterator[tuple[Stage, list[Client]]]:
+) -> AsyncIterator[tuple[ProxyFixture, list[Client]]]:
     """Sessions that have written what no replica has; the primary takes `rate` of their reads."""
-    async with table(primary_fallback_rate=rate, **options) as proxy:
+    async with table_fixture(primary_fallback_rate=rate, **options) as proxy:
         sessions = [await proxy.session() for _ in range(clients)]
         for client in sessions:
             assert await count(client) == 0
         for client in sessions:
-            await does(client, "INSERT INTO t VALUES (1)")
+            await execute(client, "INSERT INTO t VALUES (1)")
         yield proxy, sessions
 
 
-def crowded(proxy: Stage, result: str) -> float:
+def crowded(proxy: ProxyFixture, result: str) -> float:
     return proxy.count("tidegate_fallbacks_crowded_total", result)
 
 
-def reads_of_the_primary(proxy: Stage) -> int:
-    return asked(proxy.cluster.primary).count(COUNT)
+def reads_of_the_primary(proxy: ProxyFixture) -> int:
+    return statements_of(proxy.cluster.primary).count(COUNT)
 
 
 class Full(RateLimit):
@@ -70,9 +70,9 @@ async def test_reads_beyond_the_rate_fail() -> None:
         assert proxy.statements("flood", "error") == 8
         # What does not leave a late replica is not limited.
         for client in clients:
-            await does(client, "BEGIN")
+            await execute(client, "BEGIN")
             assert await count(client) == 8
-            await does(client, "COMMIT")
+            await execute(client, "COMMIT")
         apply(proxy, True)
         await proxy.caught_up()
         for client in clients:
@@ -93,13 +93,17 @@ async def test_known_lag_makes_reads_wait_rather_than_leave() -> None:
     """A replica whose last wait ran out is left at once, but only by as many as may."""
     async with late(5, 0.5, wait_budget=0.2) as (proxy, clients):
         assert await code(clients[0]) == 0
-        waits = len([text for text in asked(proxy.cluster.replicas[0]) if "WAIT_FOR" in text])
+        waits = len(
+            [text for text in statements_of(proxy.cluster.replicas[0]) if "WAIT_FOR" in text]
+        )
         reading = [asyncio.create_task(code(client)) for client in clients[1:]]
         await eventually(lambda: crowded(proxy, "waits") == 4)
         apply(proxy, True)
         assert await asyncio.gather(*reading) == [0] * 4
         assert reads_of_the_primary(proxy) == 1
-        after = len([text for text in asked(proxy.cluster.replicas[0]) if "WAIT_FOR" in text])
+        after = len(
+            [text for text in statements_of(proxy.cluster.replicas[0]) if "WAIT_FOR" in text]
+        )
         assert after > waits
 
 
@@ -153,7 +157,7 @@ async def test_the_whole_wait_is_within_the_budget() -> None:
         await eventually(lambda: second_waits(proxy))
         assert (await first.answer()).error.code == 3024
         assert (await second.answer()).error.code == 3024
-        for text in asked(proxy.cluster.replicas[0]):
+        for text in statements_of(proxy.cluster.replicas[0]):
             if text.startswith("SELECT WAIT_FOR"):
                 budgets.append(float(text.partition("',")[2].partition(")")[0]))
         assert len(budgets) == 2
@@ -161,6 +165,6 @@ async def test_the_whole_wait_is_within_the_budget() -> None:
         assert budgets[1] < 0.39
 
 
-def second_waits(proxy: Stage) -> bool:
+def second_waits(proxy: ProxyFixture) -> bool:
     first, second = (session._current for session in proxy.shared.sessions)
     return first.is_held and second.stage == "joined"

@@ -20,10 +20,17 @@ from protocol.session_track import gtids_entry
 from proxy.monitor.primary_election import promote
 from routing.consistency.decision import Level, Scope
 from tests.faults.client import BASE, MODERN, attributed, query
-from tests.faults.lanes import READ, WRITE, Lane, Scenario, answers_to_clients, both
+from tests.faults.path_fixture import (
+    READ,
+    WRITE,
+    PathFixture,
+    Scenario,
+    answers_to_clients,
+    on_both_paths,
+)
 from tests.faults.peers import err, rows
-from tests.faults.stage import asked, eventually
-from tests.faults.table import CLIENTS
+from tests.faults.proxy_fixture import eventually, statements_of
+from tests.faults.table_fixture import CLIENTS
 from tests.faults.test_prepared import number, prepare
 from tests.support.seeds import seeds
 
@@ -74,7 +81,7 @@ RESET: Final = (bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
 @pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
 @pytest.mark.parametrize("seed", seeds(3, 8))
 async def test_any_statements(seed: int, capabilities: Capability) -> None:
-    assert (await both(any_statements(seed, capabilities))).went_fast > 0
+    assert (await on_both_paths(any_statements(seed, capabilities))).went_fast > 0
 
 
 LEVELS: Final = (Level.MONOTONIC_READS, Level.BOUNDED_STALENESS, Level.BEST_EFFORT)
@@ -88,22 +95,22 @@ async def test_any_statements_at_other_levels(
     seed: int, level: Level, capabilities: Capability
 ) -> None:
     scenario = any_statements(seed, capabilities, in_turns=True)
-    played = await both(scenario, consistency=level, staleness=3600.0, replicas=1)
+    played = await on_both_paths(scenario, consistency=level, staleness=3600.0, replicas=1)
     assert played.went_fast > 0
 
 
 def any_statements(seed: int, capabilities: Capability, *, in_turns: bool = False) -> Scenario:
     """Statements of all kinds; `in_turns`: each when the replicas have what the last one wrote."""
 
-    async def scenario(lane: Lane) -> None:
+    async def scenario(path: PathFixture) -> None:
         chance = random.Random(f"{seed} {int(capabilities)}")
-        client = await lane.client(capabilities)
-        direct = await lane.proxy.direct()
+        client = await path.client(capabilities)
+        direct = await path.proxy.direct()
 
         async def does(sql: str | bytes, shape: int = RESULTS) -> None:
-            await lane.does(client, sql, shape)
+            await path.execute(client, sql, shape)
             if in_turns:
-                await lane.proxy.caught_up()
+                await path.proxy.caught_up()
 
         async def plain(most: int) -> None:
             for _ in range(chance.randint(0, most)):
@@ -119,7 +126,7 @@ def any_statements(seed: int, capabilities: Capability, *, in_turns: bool = Fals
                 await plain(3)
             if chance.random() < 0.3:
                 assert (await direct.query("REPLACE INTO t (id, n) VALUES (1000, 1)")).ok
-                await lane.proxy.caught_up()
+                await path.proxy.caught_up()
             if chance.random() < 0.7:
                 await does(*RESET)
 
@@ -128,13 +135,13 @@ def any_statements(seed: int, capabilities: Capability, *, in_turns: bool = Fals
 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER, Scope.PROXY])
 async def test_sessions_beside_each_other(scope: Scope) -> None:
-    async def scenario(lane: Lane) -> None:
+    async def scenario(path: PathFixture) -> None:
         chance = random.Random(scope)
-        clients = [await lane.client(), await lane.client(BASE)]
+        clients = [await path.client(), await path.client(BASE)]
         for _ in range(80):
-            await lane.does(chance.choice(clients), chance.choice(PLAIN))
+            await path.execute(chance.choice(clients), chance.choice(PLAIN))
 
-    assert (await both(scenario, scope=scope)).went_fast > 20
+    assert (await on_both_paths(scenario, scope=scope)).went_fast > 20
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -142,28 +149,28 @@ async def test_a_session_that_has_chosen_its_level(level: Level) -> None:
     """Its primary connection tracks other GTIDs from the next command there on."""
     bound = "(3600s)" if level is Level.BOUNDED_STALENESS else ""
 
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
-        await lane.does(client, f"SET tidegate_consistency = '{level}{bound}'")
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
+        await path.execute(client, f"SET tidegate_consistency = '{level}{bound}'")
         for sql in (READ, READ, READ, READ, READ, WRITE, READ, READ, WRITE, READ, READ):
-            await lane.does(client, sql)
-            await lane.proxy.caught_up()
+            await path.execute(client, sql)
+            await path.proxy.caught_up()
 
-    assert (await both(scenario)).went_fast >= 5
+    assert (await on_both_paths(scenario)).went_fast >= 5
 
 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
 @pytest.mark.parametrize("level", LEVELS)
 async def test_sessions_at_other_levels_beside_each_other(level: Level, scope: Scope) -> None:
-    async def scenario(lane: Lane) -> None:
+    async def scenario(path: PathFixture) -> None:
         chance = random.Random(f"{level} {scope}")
-        clients = [await lane.client(), await lane.client(BASE)]
+        clients = [await path.client(), await path.client(BASE)]
         for _ in range(60):
             sql = chance.choice(PLAIN[:6] * 3 + PLAIN)  # mostly a read
-            await lane.does(chance.choice(clients), sql)
-            await lane.proxy.caught_up()
+            await path.execute(chance.choice(clients), sql)
+            await path.proxy.caught_up()
 
-    played = await both(scenario, consistency=level, scope=scope, staleness=3600.0)
+    played = await on_both_paths(scenario, consistency=level, scope=scope, staleness=3600.0)
     assert played.went_fast > 20
 
 
@@ -171,19 +178,19 @@ async def test_sessions_at_other_levels_beside_each_other(level: Level, scope: S
 async def test_sessions_that_rest(seed: int) -> None:
     """They give their connections back between statements, and borrow others."""
 
-    async def scenario(lane: Lane) -> None:
+    async def scenario(path: PathFixture) -> None:
         chance = random.Random(seed)
-        clients = [await lane.client(), await lane.client()]
+        clients = [await path.client(), await path.client()]
         for _ in range(60):
             client = chance.choice(clients)
-            await lane.does(client, chance.choice(PLAIN if chance.random() < 0.9 else SETTINGS))
-            session = lane.sessions[client]
+            await path.execute(client, chance.choice(PLAIN if chance.random() < 0.9 else SETTINGS))
+            session = path.sessions[client]
             if chance.random() < 0.2:
                 for _ in range(2):
                     session.rest()
                 await eventually(lambda session=session: not session._lease.asking)
 
-    played = await both(
+    played = await on_both_paths(
         scenario, connection_sharing="on", connection_sharing_delay=3600.0, kept_connections=2
     )
     assert played.went_fast > 15
@@ -199,21 +206,21 @@ PREPARED_READS: Final = (
 @pytest.mark.parametrize("capabilities", [MODERN, MODERN | Capability.CLIENT_QUERY_ATTRIBUTES])
 @pytest.mark.parametrize("seed", seeds(1, 4))
 async def test_prepared_reads(seed: int, capabilities: Capability) -> None:
-    assert (await both(prepared_reads(seed, capabilities))).went_fast > 10
+    assert (await on_both_paths(prepared_reads(seed, capabilities))).went_fast > 10
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_prepared_reads_at_other_levels(level: Level) -> None:
     scenario = prepared_reads(7, MODERN, in_turns=True)
-    assert (await both(scenario, consistency=level, staleness=3600.0)).went_fast > 10
+    assert (await on_both_paths(scenario, consistency=level, staleness=3600.0)).went_fast > 10
 
 
 def prepared_reads(seed: int, capabilities: Capability, *, in_turns: bool = False) -> Scenario:
     """Executions by two clients; `in_turns` as for `any_statements`."""
 
-    async def scenario(lane: Lane) -> None:
+    async def scenario(path: PathFixture) -> None:
         chance = random.Random(f"{seed} {int(capabilities)}")
-        client, other = await lane.client(capabilities), await lane.client(capabilities)
+        client, other = await path.client(capabilities), await path.client(capabilities)
         known = {
             who: [await prepare(who, sql) for sql in PREPARED_READS] for who in (client, other)
         }
@@ -228,15 +235,15 @@ def prepared_reads(seed: int, capabilities: Capability, *, in_turns: bool = Fals
                 flags |= PARAMETER_COUNT_AVAILABLE
             execution = ComStmtExecute.of(known[who][index], values, flags)
             if turn % 8 == 7:
-                await lane.does(who, chance.choice(OTHER[-20:] + PLAIN))
-                await lane.does(who, *reset_statement(known[who][index]))
+                await path.execute(who, chance.choice(OTHER[-20:] + PLAIN))
+                await path.execute(who, *reset_statement(known[who][index]))
             else:
                 attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
-                await lane.does(who, execution.serialise(attributes))
+                await path.execute(who, execution.serialise(attributes))
             if chance.random() < 0.2:
-                await lane.does(who, chance.choice(PLAIN))
+                await path.execute(who, chance.choice(PLAIN))
             if in_turns:
-                await lane.proxy.caught_up()
+                await path.proxy.caught_up()
 
     return scenario
 
@@ -254,14 +261,14 @@ NEW: Final = (
 
 
 async def test_statements_of_which_only_the_literals_are_new() -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
         for n in range(20):
             for text in NEW:
-                await lane.does(client, text.format(n + 1000, n + 2000))
+                await path.execute(client, text.format(n + 1000, n + 2000))
 
     # All but the first read, which opens a connection, and those behind a write, which may wait.
-    assert (await both(scenario)).went_fast >= 40
+    assert (await on_both_paths(scenario)).went_fast >= 40
 
 
 STATUS: Final = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
@@ -314,19 +321,19 @@ SETS: Final = {
 
 @pytest.mark.parametrize("answer", SETS)
 async def test_whatever_a_replica_says_that_it_has(answer: str) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
         for sql in (READ, WRITE, READ, READ):
-            await lane.does(client, sql)
-        lane.proxy.cluster.replicas[0].faults.raw_reply(SETS[answer], matching=b" t ")
+            await path.execute(client, sql)
+        path.proxy.cluster.replicas[0].faults.raw_reply(SETS[answer], matching=b" t ")
         try:
             for sql in (READ, READ, READ, "SHOW TIDEGATE SESSION", WRITE, READ, READ):
-                await lane.does(client, sql)
-                await lane.proxy.caught_up()
+                await path.execute(client, sql)
+                await path.proxy.caught_up()
         except (ConnectionError, EOFError):
-            lane.seen.append("the end")
+            path.seen.append("the end")
 
-    assert (await both(scenario, consistency=Level.MONOTONIC_READS)).went_fast > 0
+    assert (await on_both_paths(scenario, consistency=Level.MONOTONIC_READS)).went_fast > 0
 
 
 CUT_OFF: Final = (0, 3, 4, 5, 20)
@@ -338,11 +345,11 @@ OF_OLD: Final = ("an error behind the definitions", "two results", "no row", "an
 @pytest.mark.parametrize("sql", [READ, WRITE])
 @answers_to_clients([*ANSWERS, *CUT_OFF], of_old=OF_OLD)
 async def test_any_answer(answer: str | int, sql: str, capabilities: Capability) -> None:
-    async def scenario(lane: Lane) -> None:
-        primary, replica = lane.proxy.cluster.servers
-        client = await lane.client(capabilities)
+    async def scenario(path: PathFixture) -> None:
+        primary, replica = path.proxy.cluster.servers
+        client = await path.client(capabilities)
         for before in (READ, READ, WRITE, READ, READ):
-            await lane.does(client, before)
+            await path.execute(client, before)
         at = primary if sql == WRITE else replica
         if isinstance(answer, int):
             at.faults.drop_connection_after(answer, matching=b" t ")
@@ -358,79 +365,79 @@ async def test_any_answer(answer: str | int, sql: str, capabilities: Capability)
                 "SHOW TIDEGATE LAST",
                 "SELECT FOUND_ROWS()",
             ):
-                await lane.does(client, behind)
+                await path.execute(client, behind)
         except (ConnectionError, EOFError):
-            lane.seen.append("the end")
+            path.seen.append("the end")
         if at is replica:
-            await lane.proxy.caught_up()
+            await path.proxy.caught_up()
 
-    assert (await both(scenario)).went_fast > 0
+    assert (await on_both_paths(scenario)).went_fast > 0
 
 
 async def test_a_result_that_comes_in_parts() -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
         for sql in (READ, READ, "SELECT s FROM wide WHERE id = 1", READ, WRITE, READ):
-            packets = await lane.does(client, sql)
+            packets = await path.execute(client, sql)
             assert packets[-1][0] != 0xFF
 
-    assert (await both(scenario)).went_fast >= 3
+    assert (await on_both_paths(scenario)).went_fast >= 3
 
 
 async def test_commands_that_come_in_one_piece() -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
-        await lane.does(client, READ)
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
+        await path.execute(client, READ)
         for _ in range(3):
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in (READ, READ, WRITE, READ)))
             for _ in range(4):
-                lane.seen.append([lane.plain(item) for item in (await client.answer()).packets])
+                path.seen.append([path.plain(item) for item in (await client.answer()).packets])
 
-    await both(scenario)
+    await on_both_paths(scenario)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 async def test_reads_that_are_audited(share: float) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
         for _ in range(4):
             for sql in (WRITE, READ, READ, READ, READ):
-                await lane.does(client, sql)
+                await path.execute(client, sql)
 
-    assert (await both(scenario, self_audit=share)).went_fast > 0
+    assert (await on_both_paths(scenario, self_audit=share)).went_fast > 0
 
 
 async def test_a_client_that_leaves_in_between() -> None:
-    async def scenario(lane: Lane) -> None:
-        replica = lane.proxy.cluster.replicas[0]
-        client = await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        replica = path.proxy.cluster.replicas[0]
+        client = await path.client()
         for sql in (READ, READ, READ):
-            await lane.does(client, sql)
+            await path.execute(client, sql)
         replica.faults.delay_reply(0.2, matching=b" t ")
         client.send(query(READ))
-        await eventually(lambda: asked(replica).count(READ) == 4)
+        await eventually(lambda: statements_of(replica).count(READ) == 4)
         client.abort()
-        await eventually(lambda: not lane.proxy.shared.sessions)
+        await eventually(lambda: not path.proxy.shared.sessions)
 
-    await both(scenario)
+    await on_both_paths(scenario)
 
 
 async def test_a_primary_that_is_lost_during_a_read() -> None:
-    async def scenario(lane: Lane) -> None:
-        replica = lane.proxy.cluster.replicas[0]
-        client = await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        replica = path.proxy.cluster.replicas[0]
+        client = await path.client()
         for sql in (READ, READ, READ):
-            await lane.does(client, sql)
+            await path.execute(client, sql)
         replica.faults.delay_reply(0.2, matching=b" t ")
         client.send(query(READ))
-        await eventually(lambda: asked(replica).count(READ) == 4)
+        await eventually(lambda: statements_of(replica).count(READ) == 4)
         (session,) = (
-            item for item in lane.proxy.shared.sessions if item.client.fast or not lane.fast
+            item for item in path.proxy.shared.sessions if item.client.fast or not path.fast
         )
         session._servers.primary.give_up("test")
-        lane.seen.append(await client.rest())
+        path.seen.append(await client.rest())
 
-    await both(scenario)
+    await on_both_paths(scenario)
 
 
 class Splitter(asyncio.Protocol):
@@ -454,26 +461,26 @@ class Splitter(asyncio.Protocol):
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=["modern", "old"])
 async def test_packets_that_are_split_anywhere(capabilities: Capability) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client(capabilities)
-        servers = lane.sessions[client]._servers
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client(capabilities)
+        servers = path.sessions[client]._servers
         for sql in (READ, WRITE, READ, READ):
-            await lane.does(client, sql)
+            await path.execute(client, sql)
         connections = [servers.primary, *servers.replicas]
         packet = frame(query(READ), 0)
         for at in range(1, len(packet) + 1):
             for connection in connections:
                 connection._transport.set_protocol(Splitter(connection, at))
             for sql in (READ, WRITE, READ):
-                await lane.does(client, sql)
+                await path.execute(client, sql)
             client.send_bytes(packet[:at])
-            await lane.proxy.caught_up()
+            await path.proxy.caught_up()
             client.send_bytes(packet[at:])
-            lane.seen.append([lane.plain(item) for item in (await client.answer()).packets])
+            path.seen.append([path.plain(item) for item in (await client.answer()).packets])
         for connection in connections:
             connection._transport.set_protocol(connection)
 
-    assert (await both(scenario)).went_fast > 0
+    assert (await on_both_paths(scenario)).went_fast > 0
 
 
 LOAD: Final = "LOAD DATA LOCAL INFILE '/x' INTO TABLE t"
@@ -502,35 +509,35 @@ HOSTILE: Final = {
 async def test_whatever_a_client_sends(capabilities: Capability) -> None:
     """Between plain statements, all in one piece; then it says no more."""
 
-    async def scenario(lane: Lane) -> None:
+    async def scenario(path: PathFixture) -> None:
         attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         read, write = (frame(com_query(sql.encode(), attributes), 0) for sql in (READ, WRITE))
         for name, data in HOSTILE.items():
-            client = await lane.client(capabilities)
-            went_fast = lane.went_fast
+            client = await path.client(capabilities)
+            went_fast = path.went_fast
             for sql in (READ, WRITE, READ, READ):
-                await lane.does(client, sql)
-            assert not lane.fast or lane.went_fast > went_fast
+                await path.execute(client, sql)
+            assert not path.fast or path.went_fast > went_fast
             client.send_bytes(read + data + write + read + read)
             client.writer.write_eof()
-            lane.seen.append((name, lane.plain(await client.reader.read())))
-            await eventually(lambda: not lane.proxy.shared.sessions)
-            await lane.proxy.caught_up()
+            path.seen.append((name, path.plain(await client.reader.read())))
+            await eventually(lambda: not path.proxy.shared.sessions)
+            await path.proxy.caught_up()
 
-    await both(scenario)
+    await on_both_paths(scenario)
 
 
 async def test_a_failover_between_two_statements() -> None:
-    async def scenario(lane: Lane) -> None:
-        client, other = await lane.client(), await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        client, other = await path.client(), await path.client()
         for sql in (READ, WRITE, READ, READ):
-            await lane.does(client, sql)
-        await lane.proxy.caught_up()
-        promote(lane.proxy.shared, lane.proxy.shared.topology.replicas[0])
-        lane.seen.append((await client.rest())[:9])
-        lane.seen.append((await other.rest())[:9])
+            await path.execute(client, sql)
+        await path.proxy.caught_up()
+        promote(path.proxy.shared, path.proxy.shared.topology.replicas[0])
+        path.seen.append((await client.rest())[:9])
+        path.seen.append((await other.rest())[:9])
 
-    assert (await both(scenario)).went_fast > 0
+    assert (await on_both_paths(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize(
@@ -538,13 +545,13 @@ async def test_a_failover_between_two_statements() -> None:
 )
 @pytest.mark.parametrize("level", [Level.READ_OWN_WRITES, Level.MONOTONIC_READS])
 async def test_servers_that_change_between_two_statements(change: str, level: Level) -> None:
-    async def scenario(lane: Lane) -> None:
-        topology = lane.proxy.shared.topology
+    async def scenario(path: PathFixture) -> None:
+        topology = path.proxy.shared.topology
         primary, replica = topology.primary, topology.replicas[0]
-        client = await lane.client()
+        client = await path.client()
         for sql in (READ, WRITE, READ, READ, WRITE, READ):
-            await lane.does(client, sql)
-        await lane.proxy.caught_up()
+            await path.execute(client, sql)
+        await path.proxy.caught_up()
         if change == "epoch":
             replica.distrust(replica.epoch)
         elif change == "term":
@@ -552,51 +559,51 @@ async def test_servers_that_change_between_two_statements(change: str, level: Le
         elif change == "strayed":
             replica.diverged_gtids = replica.applied
         elif change == "down":
-            replica.silent(lane.proxy.shared.now() + 3600)
+            replica.silent(path.proxy.shared.now() + 3600)
         elif change == "gtids":
             primary.gtids = False
         elif change == "doubt":
             replica.proof_max_age = 0.0
         else:
-            topology.refusals.add(lane.sessions[client]._current.command.statement.digest, 1e9)
+            topology.refusals.add(path.sessions[client]._current.command.statement.digest, 1e9)
         for sql in (READ, WRITE, READ, READ):
-            await lane.does(client, sql)
+            await path.execute(client, sql)
 
-    assert (await both(scenario, consistency=level)).went_fast > 0
+    assert (await on_both_paths(scenario, consistency=level)).went_fast > 0
 
 
 @pytest.mark.parametrize("sql", [READ, WRITE])
 async def test_a_statement_that_is_killed(sql: str) -> None:
-    async def scenario(lane: Lane) -> None:
-        primary, replica = lane.proxy.cluster.servers
-        client, killer = await lane.client(), await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        primary, replica = path.proxy.cluster.servers
+        client, killer = await path.client(), await path.client()
         for before in (READ, WRITE, READ, READ):
-            await lane.does(client, before)
-        await lane.proxy.caught_up()
+            await path.execute(client, before)
+        await path.proxy.caught_up()
         at = primary if sql == WRITE else replica
         gate = at.faults.hold_reply(matching=b" t ", raw=err(1317, "interrupted"))
         client.send(query(sql))
         await eventually(lambda: gate.held == 1)
-        number = lane.sessions[client].connection_id
+        number = path.sessions[client].connection_id
         assert (await killer.query(f"KILL QUERY {number}")).ok
         gate.open()
-        lane.seen.append((await client.answer()).packets)
+        path.seen.append((await client.answer()).packets)
         for behind in (READ, WRITE, READ, READ):
-            await lane.does(client, behind)
+            await path.execute(client, behind)
 
-    assert (await both(scenario)).went_fast > 0
+    assert (await on_both_paths(scenario)).went_fast > 0
 
 
 async def test_a_user_whom_a_replica_does_not_let_in() -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await lane.client()
-        lane.sessions[client].state.preferred = 0
+    async def scenario(path: PathFixture) -> None:
+        client = await path.client()
+        path.sessions[client].state.preferred = 0
         for sql in (READ, READ):
-            await lane.does(client, sql)
-        replica = lane.proxy.cluster.replicas[0]
+            await path.execute(client, sql)
+        replica = path.proxy.cluster.replicas[0]
         replica.faults.arm(Fault(b"", None, login=True, error=MySQLError(1045, "28000", "no")))
         replica.disconnect()
         for sql in (READ, READ, READ):
-            await lane.does(client, sql)
+            await path.execute(client, sql)
 
-    assert (await both(scenario, replicas=2)).went_fast > 0
+    assert (await on_both_paths(scenario, replicas=2)).went_fast > 0

@@ -11,9 +11,9 @@ from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, ResponseStream
 from routing.consistency.decision import Scope, TimeoutPolicy
 from tests.faults.client import BASE, MODERN, Client, query
-from tests.faults.lanes import READ, WRITE, Lane, answers_to_clients, both
+from tests.faults.path_fixture import READ, WRITE, PathFixture, answers_to_clients, on_both_paths
 from tests.faults.peers import err, rows
-from tests.faults.stage import asked, eventually
+from tests.faults.proxy_fixture import eventually, statements_of
 
 _STATUS: Final = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
 _WAIT: Final = b"WAIT_FOR_EXECUTED_GTID_SET"
@@ -21,62 +21,62 @@ _SEEN: Final = (READ, WRITE, READ, WRITE, READ, READ, "SHOW TIDEGATE LAST")
 _IDS: Final = ["modern", "old"]
 
 
-async def warm_up(lane: Lane, capabilities: Capability = MODERN) -> Client:
+async def warm_up(path: PathFixture, capabilities: Capability = MODERN) -> Client:
     """A client whose next read behind a write is one that waits."""
-    client = await lane.client(capabilities)
+    client = await path.client(capabilities)
     for sql in (READ, WRITE, READ, WRITE, READ):
-        await lane.does(client, sql)
-    await lane.does(client, WRITE)
+        await path.execute(client, sql)
+    await path.execute(client, WRITE)
     return client
 
 
-async def go_on(lane: Lane, client: Client) -> None:
+async def go_on(path: PathFixture, client: Client) -> None:
     """See that the session is as it was on the other way."""
-    replica = lane.proxy.shared.topology.replicas[0]
+    replica = path.proxy.shared.topology.replicas[0]
     try:
         for sql in _SEEN:
-            await lane.does(client, sql)
+            await path.execute(client, sql)
             # Else times would tell whether the replica is asked again, and what it has by then.
             replica.caught_up()
-            replica.reached()
-            await lane.proxy.caught_up()
+            replica.set_reachable()
+            await path.proxy.caught_up()
     except (ConnectionError, EOFError):
-        lane.seen.append("the end")
+        path.seen.append("the end")
 
 
-def _waits(lane: Lane) -> int:
-    return sum("WAIT_FOR" in text for text in asked(lane.proxy.cluster.replicas[0]))
+def _waits(path: PathFixture) -> int:
+    return sum("WAIT_FOR" in text for text in statements_of(path.proxy.cluster.replicas[0]))
 
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
 async def test_a_read_that_waits_takes_the_fast_path(capabilities: Capability) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane, capabilities)
-        waits = _waits(lane)
-        await lane.does(client, READ)
-        assert _waits(lane) == waits + 1
-        await lane.does(client, READ)
-        assert _waits(lane) == waits + 1  # what was proved, stands
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path, capabilities)
+        waits = _waits(path)
+        await path.execute(client, READ)
+        assert _waits(path) == waits + 1
+        await path.execute(client, READ)
+        assert _waits(path) == waits + 1  # what was proved, stands
 
-    assert (await both(scenario)).waited_fast == 3
+    assert (await on_both_paths(scenario)).waited_fast == 3
 
 
 @pytest.mark.parametrize("scope", list(Scope))
 @pytest.mark.parametrize("delay", [0.0, 0.01])
 async def test_clients_that_write_and_read(scope: Scope, delay: float) -> None:
-    async def scenario(lane: Lane) -> None:
-        clients = [await lane.client(), await lane.client(BASE)]
+    async def scenario(path: PathFixture) -> None:
+        clients = [await path.client(), await path.client(BASE)]
         if scope is Scope.APPLICATION:
             for client in clients:
-                await lane.does(client, "SET tidegate_application = 'shop'")
+                await path.execute(client, "SET tidegate_application = 'shop'")
         for client in clients:
-            await lane.does(client, READ)
+            await path.execute(client, READ)
         for current in range(12):
             client = clients[current % 3 % 2]
-            await lane.does(client, WRITE)
-            await lane.does(client, READ)
+            await path.execute(client, WRITE)
+            await path.execute(client, READ)
 
-    played = await both(scenario, scope=scope, apply_delay=delay, wait_budget=5.0)
+    played = await on_both_paths(scenario, scope=scope, apply_delay=delay, wait_budget=5.0)
     assert played.waited_fast > 0
 
 
@@ -116,28 +116,28 @@ def _answers(*, modern: bool) -> dict[str, bytes]:
 async def test_any_answer_to_the_wait(answer: str | int, capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
 
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane, capabilities)
-        faults = lane.proxy.cluster.replicas[0].faults
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path, capabilities)
+        faults = path.proxy.cluster.replicas[0].faults
         if isinstance(answer, int):
             faults.drop_connection_after(answer, matching=_WAIT)
         else:
             reply = _answers(modern=capabilities is MODERN)[answer]
             faults.raw_reply(reply, matching=_WAIT)
-        await go_on(lane, client)
+        await go_on(path, client)
 
-    assert (await both(scenario)).waited_fast > 0
+    assert (await on_both_paths(scenario)).waited_fast > 0
 
 
 @pytest.mark.parametrize("on_timeout", list(TimeoutPolicy))
 async def test_a_wait_that_runs_out(on_timeout: TimeoutPolicy) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane)
-        faults = lane.proxy.cluster.replicas[0].faults
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path)
+        faults = path.proxy.cluster.replicas[0].faults
         faults.raw_reply(_answers(modern=True)["out of time"], matching=_WAIT)
-        await go_on(lane, client)
+        await go_on(path, client)
 
-    assert (await both(scenario, on_timeout=on_timeout)).waited_fast > 0
+    assert (await on_both_paths(scenario, on_timeout=on_timeout)).waited_fast > 0
 
 
 _READ_ANSWERS: Final = {
@@ -163,16 +163,16 @@ _READ_ANSWERS: Final = {
 async def test_any_answer_behind_a_wait(answer: str | int, capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
 
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane, capabilities)
-        faults = lane.proxy.cluster.replicas[0].faults
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path, capabilities)
+        faults = path.proxy.cluster.replicas[0].faults
         if isinstance(answer, int):
             faults.drop_connection_after(answer, matching=b" t ")
         else:
             faults.raw_reply(_READ_ANSWERS[answer], matching=b" t ")
-        await go_on(lane, client)
+        await go_on(path, client)
 
-    assert (await both(scenario)).waited_fast > 0
+    assert (await on_both_paths(scenario)).waited_fast > 0
 
 
 class Regrouping(asyncio.Protocol):
@@ -213,47 +213,47 @@ class Regrouping(asyncio.Protocol):
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
 async def test_both_answers_in_chunks_that_end_anywhere(capabilities: Capability) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane, capabilities)
-        await lane.does(client, READ)
-        (replica,) = lane.sessions[client]._servers.replicas
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path, capabilities)
+        await path.execute(client, READ)
+        (replica,) = path.sessions[client]._servers.replicas
         at, size = 0, 1
         while at < size:
             regrouping = Regrouping(replica, at)
-            await lane.does(client, WRITE)
+            await path.execute(client, WRITE)
             replica._transport.set_protocol(regrouping)
-            await lane.does(client, READ)
+            await path.execute(client, READ)
             replica._transport.set_protocol(replica)
             at, size = at + 1, regrouping.size
         assert size > 100
 
-    assert (await both(scenario)).waited_fast > 50
+    assert (await on_both_paths(scenario)).waited_fast > 50
 
 
 @pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
 async def test_both_answers_in_more_chunks(capabilities: Capability) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane, capabilities)
-        await lane.does(client, READ)
-        (replica,) = lane.sessions[client]._servers.replicas
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path, capabilities)
+        await path.execute(client, READ)
+        (replica,) = path.sessions[client]._servers.replicas
         for length in (1, 2, 3, 5, 7, 11, 50):
-            await lane.does(client, WRITE)
+            await path.execute(client, WRITE)
             replica._transport.set_protocol(Regrouping(replica, *range(0, 300, length)))
-            await lane.does(client, READ)
+            await path.execute(client, READ)
             replica._transport.set_protocol(replica)
 
-    assert (await both(scenario)).waited_fast > 0
+    assert (await on_both_paths(scenario)).waited_fast > 0
 
 
 async def test_a_replica_that_stays_silent() -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane)
-        gate = lane.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
-        await go_on(lane, client)
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path)
+        gate = path.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
+        await go_on(path, client)
         gate.open()
-        await lane.does(client, READ)
+        await path.execute(client, READ)
 
-    assert (await both(scenario, wait_budget=0.05, connect_timeout=0.2)).waited_fast > 0
+    assert (await on_both_paths(scenario, wait_budget=0.05, connect_timeout=0.2)).waited_fast > 0
 
 
 HAPPENINGS: Final = ("the client leaves", "the primary is lost", "the replica is lost", "a KILL")
@@ -264,24 +264,24 @@ HAPPENINGS: Final = ("the client leaves", "the primary is lost", "the replica is
 async def test_what_happens_before_and_behind_the_answer_to_the_wait(
     held: bytes, happens: str
 ) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane)
-        killer = await lane.proxy.session()
-        session = lane.sessions[client]
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path)
+        killer = await path.proxy.session()
+        session = path.sessions[client]
         raw = err(1317, "interrupted") if happens == "a KILL" else None
-        gate = lane.proxy.cluster.replicas[0].faults.hold_reply(matching=held, raw=raw)
+        gate = path.proxy.cluster.replicas[0].faults.hold_reply(matching=held, raw=raw)
         client.send(query(READ))
         await eventually(lambda: gate.held == 1)
         if happens == "the client leaves":
             client.abort()
-            await eventually(lambda: len(lane.proxy.shared.sessions) == 1)
+            await eventually(lambda: len(path.proxy.shared.sessions) == 1)
             if held is _WAIT:
-                replica = lane.proxy.cluster.replicas[0]
-                await eventually(lambda: any("KILL" in text for text in asked(replica)))
+                replica = path.proxy.cluster.replicas[0]
+                await eventually(lambda: any("KILL" in text for text in statements_of(replica)))
             gate.open()
         elif happens == "the primary is lost":
             session._servers.primary.give_up("test")
-            lane.seen.append(await client.rest())
+            path.seen.append(await client.rest())
             gate.open()
         else:
             if happens == "the replica is lost":
@@ -289,68 +289,68 @@ async def test_what_happens_before_and_behind_the_answer_to_the_wait(
             else:
                 assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok
             gate.open()
-            lane.seen.append((await client.answer()).packets)
-            await go_on(lane, client)
-        assert not any(lane.proxy.shared.waits._waits.values())
+            path.seen.append((await client.answer()).packets)
+            await go_on(path, client)
+        assert not any(path.proxy.shared.waits._waits.values())
 
-    assert (await both(scenario)).waited_fast > 0
+    assert (await on_both_paths(scenario)).waited_fast > 0
 
 
 async def test_commands_that_come_in_one_piece() -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane)
-        await lane.does(client, READ)
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path)
+        await path.execute(client, READ)
         for _ in range(3):
             pieces = (WRITE, READ, READ, WRITE, READ)
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in pieces))
             for _ in pieces:
-                lane.seen.append([lane.plain(item) for item in (await client.answer()).packets])
+                path.seen.append([path.plain(item) for item in (await client.answer()).packets])
 
-    await both(scenario)
+    await on_both_paths(scenario)
 
 
 async def test_a_read_that_joins_the_wait_of_another_session() -> None:
-    async def scenario(lane: Lane) -> None:
-        client, other = await lane.client(), await lane.client()
+    async def scenario(path: PathFixture) -> None:
+        client, other = await path.client(), await path.client()
         for sql in (READ, WRITE, READ, WRITE, READ):
-            await lane.does(client, sql)
-            await lane.does(other, READ)
-        await lane.does(client, WRITE)
-        gate = lane.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
+            await path.execute(client, sql)
+            await path.execute(other, READ)
+        await path.execute(client, WRITE)
+        gate = path.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
         client.send(query(READ))
         await eventually(lambda: gate.held == 1)
         await asyncio.sleep(0.01)
-        waits = _waits(lane)
+        waits = _waits(path)
         other.send(query(READ))
-        (wait,) = lane.proxy.shared.waits._waits[lane.proxy.shared.topology.replicas[0]]
+        (wait,) = path.proxy.shared.waits._waits[path.proxy.shared.topology.replicas[0]]
         await eventually(lambda: len(wait.joined) == 1)
         gate.open()
         for each in (client, other):
-            lane.seen.append((await each.answer()).packets)
-        assert _waits(lane) == waits
-        await go_on(lane, other)
+            path.seen.append((await each.answer()).packets)
+        assert _waits(path) == waits
+        await go_on(path, other)
 
-    played = await both(scenario, scope=Scope.USER, wait_budget=5.0)
+    played = await on_both_paths(scenario, scope=Scope.USER, wait_budget=5.0)
     assert played.waited_fast > 0
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 async def test_reads_that_are_audited(share: float) -> None:
-    async def scenario(lane: Lane) -> None:
-        client = await warm_up(lane)
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path)
         for _ in range(5):
             for sql in (READ, WRITE, READ, WRITE):
-                await lane.does(client, sql)
+                await path.execute(client, sql)
 
-    assert ((await both(scenario, self_audit=share)).waited_fast > 0) == (share < 1)
+    assert ((await on_both_paths(scenario, self_audit=share)).waited_fast > 0) == (share < 1)
 
 
 @pytest.mark.parametrize("change", ["strayed", "down", "gtids", "doubt", "behind", "epoch"])
 async def test_servers_that_change_between_write_and_read(change: str) -> None:
-    async def scenario(lane: Lane) -> None:
-        topology, now = lane.proxy.shared.topology, lane.proxy.shared.now()
+    async def scenario(path: PathFixture) -> None:
+        topology, now = path.proxy.shared.topology, path.proxy.shared.now()
         primary, replica = topology.primary, topology.replicas[0]
-        client = await warm_up(lane)
+        client = await warm_up(path)
         if change == "epoch":
             replica.distrust(replica.epoch)
         elif change == "strayed":
@@ -364,6 +364,6 @@ async def test_servers_that_change_between_write_and_read(change: str) -> None:
         else:
             replica.timed_out(now + 3600, 1.0)
         for sql in (READ, WRITE, READ, READ):
-            await lane.does(client, sql)
+            await path.execute(client, sql)
 
-    assert (await both(scenario)).waited_fast > 0
+    assert (await on_both_paths(scenario)).waited_fast > 0

@@ -17,8 +17,8 @@ from proxy.shared.client_profile import ALIKE
 from routing.consistency.decision import Level, TransactionReads
 from routing.servers.topology import Server as TopologyServer
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
-from tests.faults.stage import Stage, asked, eventually
-from tests.faults.stage import stage as any_stage
+from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
+from tests.faults.proxy_fixture import proxy_fixture as any_proxy_fixture
 from tests.faults.test_borrowing import away
 
 AWAITED = "tidegate_server_connections_awaited"
@@ -30,7 +30,7 @@ RESTING = "tidegate_clients_resting"
 WAITS = "tidegate_server_connection_waits_total"
 
 
-def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
+def sharing_fixture(**options: Any) -> AbstractAsyncContextManager[ProxyFixture]:
     defaults = {
         "replicas": 0,
         "connection_sharing": "on",
@@ -40,7 +40,7 @@ def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
         "kept_connection_age": 3600.0,
         "login_age": 3600.0,
     }
-    return any_stage(**defaults | options)
+    return any_proxy_fixture(**defaults | options)
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def never_more_than(most: int, *servers: Server) -> AsyncIterator[None]:
         looking.cancel()
 
 
-async def waits(proxy: Stage, count: int = 1) -> None:
+async def waits(proxy: ProxyFixture, count: int = 1) -> None:
     await eventually(lambda: proxy.count(AWAITED) == count)
 
 
@@ -69,7 +69,7 @@ async def waits(proxy: Stage, count: int = 1) -> None:
 
 
 async def test_a_login_waits_until_somebody_leaves() -> None:
-    async with stage(connection_sharing="off", max_server_connections=2) as proxy:
+    async with sharing_fixture(connection_sharing="off", max_server_connections=2) as proxy:
         first, _ = await proxy.session(), await proxy.session()
         third = asyncio.ensure_future(proxy.session())
         await waits(proxy)
@@ -81,7 +81,7 @@ async def test_a_login_waits_until_somebody_leaves() -> None:
 
 
 async def test_who_comes_first_is_served_first() -> None:
-    async with stage(connection_sharing="off") as proxy:
+    async with sharing_fixture(connection_sharing="off") as proxy:
         client = await proxy.session()
         waiting: list[asyncio.Future[Client]] = []
         for number in range(3):
@@ -94,7 +94,7 @@ async def test_who_comes_first_is_served_first() -> None:
 
 
 async def test_a_login_that_waits_too_long_is_told_so() -> None:
-    async with stage(connection_sharing="off", server_connection_timeout=0.05) as proxy:
+    async with sharing_fixture(connection_sharing="off", server_connection_timeout=0.05) as proxy:
         client = await proxy.session()
         late = await proxy.connect()
         end = await late.log_in()
@@ -108,7 +108,7 @@ async def test_a_login_that_waits_too_long_is_told_so() -> None:
 
 
 async def test_a_client_that_leaves_while_it_waits_takes_nobodys_turn() -> None:
-    async with stage(connection_sharing="off", handshake_timeout=0.2) as proxy:
+    async with sharing_fixture(connection_sharing="off", handshake_timeout=0.2) as proxy:
         first = await proxy.session()
         gone = await proxy.connect()
         assert b"handshake-timeout" in await gone.log_in()
@@ -119,7 +119,7 @@ async def test_a_client_that_leaves_while_it_waits_takes_nobodys_turn() -> None:
 
 @pytest.mark.parametrize("before", [0, ALIKE], ids=["a new connection", "a kept one"])
 async def test_who_does_not_log_in_keeps_nobody_waiting(before: int) -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         for _ in range(before):
             (await proxy.session()).abort()
             await eventually(lambda: proxy.count("tidegate_kept_connections") == 1)
@@ -143,10 +143,10 @@ async def test_who_does_not_log_in_keeps_nobody_waiting(before: int) -> None:
 
 
 async def test_a_login_that_is_under_way_does_not_give_way() -> None:
-    async with stage(connection_sharing="off") as proxy:
+    async with sharing_fixture(connection_sharing="off") as proxy:
         gate = proxy.cluster.primary.faults.hold_reply(matching=b"SELECT @@server_uuid")
         first = asyncio.ensure_future(proxy.session())
-        await eventually(lambda: proxy.shared.slots.taken(proxy.shared.topology.primary) == 1)
+        await eventually(lambda: proxy.shared.slots.count_of(proxy.shared.topology.primary) == 1)
         second = asyncio.ensure_future(proxy.session())
         await waits(proxy)
         await asyncio.sleep(0.05)
@@ -159,7 +159,7 @@ async def test_a_login_that_is_under_way_does_not_give_way() -> None:
 
 async def test_kept_connections_make_room() -> None:
     """One that does not fit: it was opened for a client with other capabilities."""
-    async with stage(connection_sharing="off") as proxy:
+    async with sharing_fixture(connection_sharing="off") as proxy:
         (await proxy.session()).abort()
         await eventually(lambda: proxy.count("tidegate_kept_connections") == 1)
         async with never_more_than(1, proxy.cluster.primary):
@@ -169,7 +169,7 @@ async def test_kept_connections_make_room() -> None:
 
 
 async def test_a_slot_that_nobody_has_any_more_is_somebodys() -> None:
-    async with stage(connection_sharing="off") as proxy:
+    async with sharing_fixture(connection_sharing="off") as proxy:
         slots, primary = proxy.shared.slots, proxy.shared.topology.primary
         slot = slots.try_take(primary)
         assert slot is not None
@@ -183,7 +183,7 @@ async def test_a_slot_that_nobody_has_any_more_is_somebodys() -> None:
 
 
 async def test_who_rests_gives_way_at_once() -> None:
-    async with stage() as proxy, never_more_than(1, proxy.cluster.primary):
+    async with sharing_fixture() as proxy, never_more_than(1, proxy.cluster.primary):
         clients = [await proxy.session() for _ in range(5)]
         for current in range(3):
             for number, client in enumerate(clients):
@@ -194,7 +194,7 @@ async def test_who_rests_gives_way_at_once() -> None:
 
 
 async def test_who_never_rests_gives_way_between_two_commands() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         for _ in range(300):
             client.send(query("SELECT 1"))
@@ -206,7 +206,7 @@ async def test_who_never_rests_gives_way_between_two_commands() -> None:
 
 
 async def test_a_change_of_user_keeps_its_connection() -> None:
-    async with stage(connection_sharing="off", server_connection_timeout=0.5) as proxy:
+    async with sharing_fixture(connection_sharing="off", server_connection_timeout=0.5) as proxy:
         client = await proxy.session()
         client.send(change_user("other"))
         assert (await finish_change(client, "word"))[0] == 0x00
@@ -214,7 +214,7 @@ async def test_a_change_of_user_keeps_its_connection() -> None:
 
 
 async def test_each_goes_on_as_it_was() -> None:
-    async with stage(max_server_connections=2) as proxy:
+    async with sharing_fixture(max_server_connections=2) as proxy:
         clients = [await proxy.session() for _ in range(6)]
         for number, client in enumerate(clients):
             assert (await client.query(f"SET time_zone = '+0{number}:00'")).ok
@@ -224,7 +224,7 @@ async def test_each_goes_on_as_it_was() -> None:
 
 
 async def test_only_as_many_give_way_as_others_wait() -> None:
-    async with stage(max_server_connections=3) as proxy:
+    async with sharing_fixture(max_server_connections=3) as proxy:
         clients = [await proxy.session() for _ in range(3)]
         for client in clients:
             await client.query("SELECT 1")
@@ -238,7 +238,7 @@ async def test_only_as_many_give_way_as_others_wait() -> None:
 
 
 async def test_nobody_gives_way_while_a_connection_is_cleaned() -> None:
-    async with stage(max_server_connections=3) as proxy:
+    async with sharing_fixture(max_server_connections=3) as proxy:
         clients = [await proxy.session() for _ in range(3)]
         for client in clients:
             await client.query("SELECT 1")
@@ -254,7 +254,7 @@ async def test_nobody_gives_way_while_a_connection_is_cleaned() -> None:
 
 async def test_a_connection_that_changes_hands_is_not_opened_anew() -> None:
     """The next one waits until nothing of the last one is left."""
-    async with stage(max_server_connections=2) as proxy:
+    async with sharing_fixture(max_server_connections=2) as proxy:
         clients = [await proxy.session() for _ in range(4)]
         for current in range(4):
             opened = proxy.count(OPENED)
@@ -265,7 +265,7 @@ async def test_a_connection_that_changes_hands_is_not_opened_anew() -> None:
 
 
 async def test_many_that_never_rest_take_turns() -> None:
-    async with stage(max_server_connections=2) as proxy:
+    async with sharing_fixture(max_server_connections=2) as proxy:
         clients = [await proxy.session() for _ in range(5)]
 
         async def work(client: Client, number: int) -> None:
@@ -278,7 +278,7 @@ async def test_many_that_never_rest_take_turns() -> None:
 
 
 async def test_a_transaction_does_not_give_way() -> None:
-    async with stage(server_connection_timeout=1.0) as proxy:
+    async with sharing_fixture(server_connection_timeout=1.0) as proxy:
         client, other = await proxy.session(), await proxy.session()
         await client.query("BEGIN")
         error = (await other.query("SELECT 5")).error
@@ -289,7 +289,7 @@ async def test_a_transaction_does_not_give_way() -> None:
 
 
 async def test_a_command_that_came_meanwhile_is_served_behind_the_others() -> None:
-    async with stage() as proxy:
+    async with sharing_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         await asyncio.sleep(0.02)
@@ -306,7 +306,7 @@ async def test_a_command_that_came_meanwhile_is_served_behind_the_others() -> No
 
 
 async def test_who_cannot_give_way_after_all_keeps_its_connection() -> None:
-    async with stage(server_connection_timeout=1.0) as proxy:
+    async with sharing_fixture(server_connection_timeout=1.0) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT PRIMARY KEY)")
         await client.query("INSERT INTO t VALUES (1)")  # ROW_COUNT() is 1
@@ -319,7 +319,7 @@ async def test_who_cannot_give_way_after_all_keeps_its_connection() -> None:
 
 @pytest.mark.parametrize("sql", ["SELECT 5", "INSERT INTO t VALUES (1)", "long"])
 async def test_whatever_is_refused_did_not_run(sql: str) -> None:
-    async with stage(server_connection_timeout=1.0) as proxy:
+    async with sharing_fixture(server_connection_timeout=1.0) as proxy:
         client, other = await proxy.session(), await proxy.session()
         await other.query("CREATE TABLE t (id INT PRIMARY KEY)")
         await away(proxy, other, sql="SELECT 1")
@@ -327,14 +327,14 @@ async def test_whatever_is_refused_did_not_run(sql: str) -> None:
         if sql == "long":
             sql = "SELECT LENGTH('" + "x" * (3 * STREAM_ABOVE) + "')"
         assert (await other.query(sql)).error.code == 1040
-        assert sql not in asked(proxy.cluster.primary)
+        assert sql not in statements_of(proxy.cluster.primary)
         await client.query("ROLLBACK")
         assert (await other.query("SELECT 6")).value == b"6"
 
 
 async def test_a_read_that_would_have_asked_the_primary_is_refused() -> None:
     options = {"replicas": 1, "consistency": Level.STRONG}
-    async with stage(server_connection_timeout=1.0, **options) as proxy:
+    async with sharing_fixture(server_connection_timeout=1.0, **options) as proxy:
         client, other = await proxy.session(), await proxy.session()
         await client.query("BEGIN")
         assert (await other.query("SELECT 5")).error.code == 1040
@@ -345,7 +345,7 @@ async def test_a_read_that_would_have_asked_the_primary_is_refused() -> None:
 async def test_who_is_not_let_in_any_more_is_told_so_behind_a_question() -> None:
     """A read for which the primary is to be asked first."""
     options = {"replicas": 1, "consistency": Level.STRONG, "max_server_connections": 0}
-    async with stage(login_age=0.001, **options) as proxy:
+    async with sharing_fixture(login_age=0.001, **options) as proxy:
         client = await proxy.session()
         await client.query("SELECT 5")
         for _ in range(2):
@@ -358,7 +358,7 @@ async def test_who_is_not_let_in_any_more_is_told_so_behind_a_question() -> None
 
 
 async def test_a_kill_of_who_rests_needs_a_connection() -> None:
-    async with stage(server_connection_timeout=0.5) as proxy:
+    async with sharing_fixture(server_connection_timeout=0.5) as proxy:
         client, other = await proxy.session(), await proxy.session()
         assert client.greeting is not None
         await other.query("SELECT 1")
@@ -371,7 +371,7 @@ async def test_a_kill_of_who_rests_needs_a_connection() -> None:
 
 
 async def test_a_read_does_not_wait_long_for_a_replica() -> None:
-    async with stage(replicas=1, wait_budget=0.05, connection_sharing="off") as proxy:
+    async with sharing_fixture(replicas=1, wait_budget=0.05, connection_sharing="off") as proxy:
         held = proxy.shared.slots.try_take(proxy.shared.topology.replicas[0])
         assert held is not None
         client = await proxy.session()
@@ -383,7 +383,7 @@ async def test_a_read_does_not_wait_long_for_a_replica() -> None:
 
 
 async def test_who_waits_for_the_primary_gives_way_at_a_replica() -> None:
-    async with stage(replicas=1, wait_budget=20.0) as proxy:
+    async with sharing_fixture(replicas=1, wait_budget=20.0) as proxy:
         first, second, third = [await proxy.session() for _ in range(3)]
         await third.query("CREATE TABLE t (id INT PRIMARY KEY)")
         await proxy.caught_up()
@@ -399,7 +399,7 @@ async def test_who_waits_for_the_primary_gives_way_at_a_replica() -> None:
 
 
 async def test_reads_on_replicas_take_turns() -> None:
-    async with stage(replicas=1, wait_budget=20.0, max_server_connections=2) as proxy:
+    async with sharing_fixture(replicas=1, wait_budget=20.0, max_server_connections=2) as proxy:
         clients = [await proxy.session() for _ in range(6)]
 
         async def work(client: Client, number: int) -> None:
@@ -478,7 +478,7 @@ async def test_who_rests_reads_on_replicas_in_one_step() -> None:
 
 
 async def test_who_comes_back_soon_need_not_log_in() -> None:
-    async with stage(max_server_connections=0) as proxy:
+    async with sharing_fixture(max_server_connections=0) as proxy:
         clients = [await proxy.session() for _ in range(2)]
         pool, primary = proxy.shared.pool, proxy.shared.topology.primary
         for current in range(3):
@@ -493,7 +493,7 @@ async def test_who_comes_back_soon_need_not_log_in() -> None:
 
 
 async def test_who_has_another_schema_by_now_logs_in() -> None:
-    async with stage(max_server_connections=0) as proxy:
+    async with sharing_fixture(max_server_connections=0) as proxy:
         client = await proxy.session(database="test")
         await client.query("USE second")
         for _ in range(2):
@@ -502,7 +502,7 @@ async def test_who_has_another_schema_by_now_logs_in() -> None:
 
 
 async def test_what_a_login_is_remembered_for_ends() -> None:
-    async with stage(max_server_connections=0, login_age=0.05) as proxy:
+    async with sharing_fixture(max_server_connections=0, login_age=0.05) as proxy:
         client = await proxy.session()
         await away(proxy, client)
         proxy.cluster.primary.accounts["app"] = "another"
@@ -513,7 +513,7 @@ async def test_what_a_login_is_remembered_for_ends() -> None:
 async def test_a_snapshot_on_a_replica_does_not_give_way() -> None:
     """Its session has no connection to the primary: its first read opened the transaction there."""
     options = {"replicas": 1, "wait_budget": 0.1, "transaction_reads": TransactionReads.SNAPSHOT}
-    async with stage(**options) as proxy:
+    async with sharing_fixture(**options) as proxy:
         first, second = await proxy.session(), await proxy.session()
         await second.query("CREATE TABLE t (id INT PRIMARY KEY)")
         await second.query("COMMIT")  # so that it may give way

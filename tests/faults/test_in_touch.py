@@ -5,20 +5,20 @@ import pytest
 from protocol.constants import Command
 from proxy.shared.keepalive import Keepalive
 from tests.faults.client import query
-from tests.faults.stage import Stage, eventually, stage
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
 
 PING = bytes((Command.COM_PING,))
 READ = "SELECT 1 UNION SELECT 2"
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY)"
 
 
-def look(proxy: Stage, times: int = 1) -> None:
+def look(proxy: ProxyFixture, times: int = 1) -> None:
     for _ in range(times):
         Keepalive(proxy.shared.sessions).look()
 
 
 async def test_the_primary_hears_of_a_session_that_reads_on_a_replica() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         pings.open()
@@ -35,7 +35,7 @@ async def test_the_primary_hears_of_a_session_that_reads_on_a_replica() -> None:
 
 
 async def test_and_of_one_that_waits_for_a_replica() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         pings.open()
@@ -53,7 +53,7 @@ async def test_and_of_one_that_waits_for_a_replica() -> None:
 
 
 async def test_a_write_behind_it_waits_its_turn() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query(TABLE)
         look(proxy)
@@ -69,7 +69,7 @@ async def test_a_write_behind_it_waits_its_turn() -> None:
 
 
 async def test_and_of_one_that_the_proxy_answers() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         pings.open()
@@ -83,7 +83,7 @@ async def test_and_of_one_that_the_proxy_answers() -> None:
 
 @pytest.mark.parametrize("sql", ["SELECT CONNECTION_ID()", None])
 async def test_it_hears_of_no_other(sql: str | None) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
         await client.query(TABLE)

@@ -19,8 +19,8 @@ from proxy.serve import drain
 from proxy.shared.client_profile import ALIKE
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet
-from tests.faults.stage import Stage, before, eventually
-from tests.faults.stage import stage as lending_stage
+from tests.faults.proxy_fixture import ProxyFixture, before, eventually
+from tests.faults.proxy_fixture import proxy_fixture as lending_fixture
 
 CHANGE_USER = bytes([Command.COM_CHANGE_USER])
 KEPT = "tidegate_kept_connections"
@@ -29,33 +29,33 @@ DROPPED = "tidegate_kept_connections_dropped_total"
 OPENED = "tidegate_server_connections_opened_total"
 
 
-def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
-    return lending_stage(login_age=0.0, **options)
+def keeping_fixture(**options: Any) -> AbstractAsyncContextManager[ProxyFixture]:
+    return lending_fixture(login_age=0.0, **options)
 
 
-def kept(proxy: Stage) -> float:
+def kept(proxy: ProxyFixture) -> float:
     return proxy.count(KEPT, proxy.shared.topology.primary.name)
 
 
-def taken(proxy: Stage) -> float:
+def taken(proxy: ProxyFixture) -> float:
     return proxy.count(TAKEN, proxy.shared.topology.primary.name)
 
 
-async def leave(proxy: Stage, client: Client) -> None:
+async def leave(proxy: ProxyFixture, client: Client) -> None:
     before_it = kept(proxy)
     client.send(bytes([Command.COM_QUIT]))
     assert await client.rest() == b""
     await eventually(lambda: kept(proxy) > before_it)
 
 
-async def alike(proxy: Stage, times: int = ALIKE) -> None:
+async def alike(proxy: ProxyFixture, times: int = ALIKE) -> None:
     """So many clients, one after the other."""
     for _ in range(times):
         await leave(proxy, await proxy.session())
 
 
 async def test_the_next_client_is_greeted_with_the_connection_that_was_kept() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         opened = proxy.count(OPENED)
         client = await proxy.session()
@@ -67,21 +67,21 @@ async def test_the_next_client_is_greeted_with_the_connection_that_was_kept() ->
 
 
 async def test_what_is_kept_for_nobody_is_off() -> None:
-    async with stage(kept_connections=0) as proxy:
+    async with keeping_fixture(kept_connections=0) as proxy:
         client = await proxy.session()
         client.abort()
         await eventually(lambda: proxy.cluster.primary.connections == 0)
 
 
 async def test_what_is_not_needed_closes() -> None:
-    async with stage(kept_connection_age=0.05) as proxy:
+    async with keeping_fixture(kept_connection_age=0.05) as proxy:
         await leave(proxy, await proxy.session())
         await eventually(lambda: proxy.cluster.primary.connections == 0)
         assert proxy.count(DROPPED, "age") == 1
 
 
 async def test_no_more_are_kept_than_are_wanted() -> None:
-    async with stage(kept_connections=2) as proxy:
+    async with keeping_fixture(kept_connections=2) as proxy:
         clients = [await proxy.session() for _ in range(4)]
         for client in clients:
             client.abort()
@@ -93,7 +93,7 @@ async def test_a_server_that_ends_as_the_client_leaves() -> None:
     """Its end is heard by nobody: the session that had the connection is no more."""
     unhandled: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         client = await proxy.session()
         (session,) = proxy.shared.sessions
         assert session._servers.primary is not None
@@ -108,7 +108,7 @@ async def test_a_server_that_ends_as_the_client_leaves() -> None:
 
 
 async def test_a_client_that_does_not_log_in_takes_none() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         client = await proxy.connect()
         greeting = await client.greet()
@@ -120,7 +120,7 @@ async def test_a_client_that_does_not_log_in_takes_none() -> None:
 
 
 async def test_a_connection_that_is_not_clean_in_time_is_not_waited_for() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy, ALIKE - 1)
         last = await proxy.session()
         gate = proxy.cluster.primary.faults.hold_reply(bytes([Command.COM_RESET_CONNECTION]))
@@ -132,7 +132,7 @@ async def test_a_connection_that_is_not_clean_in_time_is_not_waited_for() -> Non
 
 
 async def test_two_clients_never_have_one() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         clients = [await proxy.connect() for _ in range(3)]
         ids = [(await client.greet()).thread_id for client in clients]
@@ -140,7 +140,7 @@ async def test_two_clients_never_have_one() -> None:
 
 
 async def test_other_capabilities_have_another_connection() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         other = await proxy.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
         assert (await other.ping()).ok
@@ -150,7 +150,7 @@ async def test_other_capabilities_have_another_connection() -> None:
 
 @pytest.mark.parametrize("how", ["drops", "says nothing", "talks nonsense", "shuts down"])
 async def test_a_kept_connection_that_fails_is_not_missed(how: str) -> None:
-    async with stage(connect_timeout=0.2) as proxy:
+    async with keeping_fixture(connect_timeout=0.2) as proxy:
         await alike(proxy)
         faults = proxy.cluster.primary.faults
         gate = None
@@ -171,7 +171,7 @@ async def test_a_kept_connection_that_fails_is_not_missed(how: str) -> None:
 
 
 async def test_a_connection_that_the_server_closes_is_not_kept() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         await proxy.cluster.primary.restart()
         await eventually(lambda: kept(proxy) == 0)
@@ -180,7 +180,7 @@ async def test_a_connection_that_the_server_closes_is_not_kept() -> None:
 
 
 async def test_a_server_that_does_not_clean_up_is_left() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         client = await proxy.session()
         reset = frame(bytes([Command.COM_RESET_CONNECTION]), 0)[4:]
         proxy.cluster.primary.faults.raw_reply(err(1105, "no"), reset)
@@ -189,7 +189,7 @@ async def test_a_server_that_does_not_clean_up_is_left() -> None:
 
 
 async def test_the_word_of_the_server_on_the_account_is_the_last() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         proxy.cluster.primary.accounts["app"] = "changed"
         client = await proxy.connect()
@@ -201,7 +201,7 @@ async def test_the_word_of_the_server_on_the_account_is_the_last() -> None:
 
 
 async def test_another_user_gets_the_connection_and_no_more() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         first = await proxy.session()
         await first.query("SET @x = 5")
@@ -218,7 +218,7 @@ async def test_another_user_gets_the_connection_and_no_more() -> None:
 
 
 async def test_what_is_under_way_is_not_kept() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         gate = proxy.cluster.primary.faults.hold_reply(b"CREATE TABLE t")
         client = await proxy.session()
         client.send(b"\x03CREATE TABLE t (id INT)")
@@ -232,7 +232,7 @@ async def test_what_is_under_way_is_not_kept() -> None:
 
 
 async def test_a_promotion_leaves_none_of_either_server() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         await client.query("SELECT 1")
@@ -243,7 +243,7 @@ async def test_a_promotion_leaves_none_of_either_server() -> None:
 
 
 async def test_a_stop_closes_all() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         staying = await proxy.session()
         second = await proxy.session()
@@ -255,7 +255,7 @@ async def test_a_stop_closes_all() -> None:
 
 
 async def test_init_connect_needs_a_new_connection() -> None:
-    async with stage() as proxy:
+    async with keeping_fixture() as proxy:
         await alike(proxy)
         proxy.cluster.primary.set_variable("init_connect", "SET @begun = 1")
         opened = proxy.count(OPENED)

@@ -20,8 +20,8 @@ from proxy.state.scope_rows import Change
 from proxy.state.sqlite_file import StateError
 from routing.consistency.decision import Level, Scope
 from tests.faults.client import Client
-from tests.faults.stage import ACCOUNTS, Stage, before, eventually
-from tests.faults.table import FOREIGN, apply, count, does, probes, refused
+from tests.faults.proxy_fixture import ACCOUNTS, ProxyFixture, before, eventually
+from tests.faults.table_fixture import FOREIGN, apply, count, execute, expect_refusal, probes
 from tests.faults.test_terms import with_table, write_and_lose, write_as_many
 
 FAILING = "tidegate_scope_file_failing"
@@ -46,7 +46,7 @@ def _executed(cluster: Cluster) -> Any:
 
 
 @asynccontextmanager
-async def proxy_of(cluster: Cluster, folder: Path, **options: Any) -> AsyncIterator[Stage]:
+async def proxy_of(cluster: Cluster, folder: Path, **options: Any) -> AsyncIterator[ProxyFixture]:
     """A proxy that keeps its scopes there; replicas apply nothing while it runs."""
     settings: dict[str, Any] = {"scope": Scope.USER, "wait_budget": 0.03, **options}
     async with before(
@@ -62,12 +62,12 @@ async def proxy_of(cluster: Cluster, folder: Path, **options: Any) -> AsyncItera
         apply(proxy, True)
 
 
-def known(proxy: Stage) -> dict[str, bool]:
+def known(proxy: ProxyFixture) -> dict[str, bool]:
     """Whether it is known what the scopes that are alive require, by their keys."""
     return {scope.key: not scope.unknown for scope in proxy.shared.scopes.states()}
 
 
-async def kept(proxy: Stage, scopes: int) -> None:
+async def kept(proxy: ProxyFixture, scopes: int) -> None:
     """Wait until so many scopes are kept as they are."""
     await eventually(
         lambda: proxy.count("tidegate_scopes_kept") == scopes and not _is_behind(proxy.shared)
@@ -93,15 +93,15 @@ async def test_after_a_stop_nobody_has_to_ask(tmp_path: Path) -> None:
         async with proxy_of(cluster, tmp_path) as proxy:
             client = await proxy.session()
             assert await count(client) == 0
-            await does(client, INSERT)
+            await execute(client, INSERT)
             before_stop = proxy.shared.scopes.states()[0].own
         async with proxy_of(cluster, tmp_path) as proxy:
-            asked = probes(proxy)
+            probes_before = probes(proxy)
             assert known(proxy) == {"app": True}
             reader, writer = await proxy.session(), await proxy.session()
-            await does(writer, "INSERT INTO t VALUES (2)")
+            await execute(writer, "INSERT INTO t VALUES (2)")
             assert await count(reader) == 2
-            assert probes(proxy) == asked
+            assert probes(proxy) == probes_before
             assert before_stop <= proxy.shared.scopes.states()[0].own
             assert proxy.count("tidegate_scopes_restored_total", "yes") == 1
 
@@ -112,13 +112,13 @@ async def test_what_was_seen_has_to_be_asked_for(tmp_path: Path) -> None:
     async with servers() as cluster:
         async with proxy_of(cluster, tmp_path) as proxy:
             client = await proxy.session()
-            await does(client, INSERT)
+            await execute(client, INSERT)
             assert await count(client, monotonic) == 1
         async with proxy_of(cluster, tmp_path) as proxy:
             apply(proxy, False)
-            asked = probes(proxy)
+            probes_before = probes(proxy)
             assert await count(await proxy.session(), monotonic) == 1
-            assert probes(proxy) == asked + 1
+            assert probes(proxy) == probes_before + 1
 
 
 async def test_what_is_not_kept_yet_is_unknown_after_a_kill(
@@ -131,7 +131,7 @@ async def test_what_is_not_kept_yet_is_unknown_after_a_kill(
             assert await count(shop, SHOP) == 0
             await kept(proxy, 2)
             monkeypatch.setattr(kept_scopes, "EVERY_S", 3600.0)  # nothing is written any more
-            await does(client, INSERT)
+            await execute(client, INSERT)
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
         async with proxy_of(cluster, found) as proxy:
             assert known(proxy) == {"app": False, "shop": True}
@@ -145,7 +145,7 @@ async def test_what_is_kept_is_known_after_a_kill(tmp_path: Path) -> None:
             client = await proxy.session()
             assert await count(client) == 0
             for _ in range(3):
-                await does(client, INSERT)
+                await execute(client, INSERT)
                 await kept(proxy, 1)
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
         async with proxy_of(cluster, found) as proxy:
@@ -161,7 +161,7 @@ async def test_a_scope_that_was_dropped_does_not_come_back(tmp_path: Path) -> No
             assert await count(client, SHOP) == 0
             await kept(proxy, 1)
             assert await count(client) == 0
-            await does(client, SHOP + INSERT)
+            await execute(client, SHOP + INSERT)
             at_once = as_killed_now(tmp_path / "a", tmp_path / "b")
             await kept(proxy, 1)
             later = as_killed_now(tmp_path / "a", tmp_path / "c")
@@ -189,7 +189,7 @@ async def test_what_has_no_name_is_remembered(tmp_path: Path) -> None:
         async with proxy_of(cluster, tmp_path / "a") as proxy:
             client = await proxy.session()
             assert await count(client) == 0
-            proxy.shared.scopes.wrote_unlogged("app", "")
+            proxy.shared.scopes.record_unlogged_write("app", "")
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
         for folder in (found, tmp_path / "a"):
             async with proxy_of(cluster, folder) as proxy:
@@ -207,16 +207,18 @@ async def test_losses_are_told_by_whoever_comes_next(tmp_path: Path) -> None:
         async with proxy_of(cluster, tmp_path) as proxy:
             client = await proxy.session()
             assert await count(client) == 0
-            await does(client, INSERT)
+            await execute(client, INSERT)
             (scope,) = proxy.shared.scopes.states()
-            scope.verified(scope.own - scope.own, scope.everything, scope.term)
+            scope.compare_with_primary(scope.own - scope.own, scope.everything, scope.term)
             lost = scope.lost
             assert lost
         async with proxy_of(cluster, tmp_path) as proxy:
             client = await proxy.session()
             (scope,) = proxy.shared.scopes.states()
             assert (scope.lost, scope.lost_untold) == (lost, True)
-            await refused(client, "SELECT COUNT(*) FROM t", "acknowledged writes are gone", 1105)
+            await expect_refusal(
+                client, "SELECT COUNT(*) FROM t", "acknowledged writes are gone", 1105
+            )
             await count(client)
         async with proxy_of(cluster, tmp_path) as proxy:
             assert await count(await proxy.session()) == 1
@@ -228,7 +230,7 @@ async def test_who_has_diverged_is_remembered(tmp_path: Path) -> None:
         await write_and_lose(proxy)
         client = await proxy.session()
         await write_as_many(client)
-        assert all(replica.diverged for replica in proxy.shared.topology.replicas)
+        assert all(replica.has_diverged for replica in proxy.shared.topology.replicas)
         found = as_killed_now(tmp_path / "a", tmp_path / "b")
         replicas = proxy.cluster.replicas
         replicas[1].gtids.reset()  # made anew
@@ -241,7 +243,10 @@ async def test_who_has_diverged_is_remembered(tmp_path: Path) -> None:
             consistency=Level.STRONG,
         ) as again:
             client = await again.session()
-            assert [replica.diverged for replica in again.shared.topology.replicas] == [True, False]
+            assert [replica.has_diverged for replica in again.shared.topology.replicas] == [
+                True,
+                False,
+            ]
             await count(client)
             assert again.statements("replica", replicas[0].address) == 0
             client.abort()
@@ -262,7 +267,7 @@ async def test_a_file_that_is_none_stops_nobody(
         async with proxy_of(cluster, tmp_path) as proxy:
             assert proxy.count(FAILING) == 1
             client = await proxy.session()
-            await does(client, INSERT)
+            await execute(client, INSERT)
             assert await count(client) == 1
             await eventually(lambda: proxy.count("tidegate_scope_file_errors_total") >= 2)
             (tmp_path / FILE_NAME).unlink()  # as the log says
@@ -298,7 +303,7 @@ async def test_a_disk_that_takes_nothing_for_a_while(
             await kept(proxy, 1)
             assert proxy.count(FAILING) == 0
             full = True
-            await does(client, INSERT)
+            await execute(client, INSERT)
         async with proxy_of(cluster, tmp_path) as proxy:  # it could not be kept at the stop, either
             full = False
             assert known(proxy) == {"app": False}
@@ -319,7 +324,7 @@ async def test_without_marks_nothing_is_left_to_rely_on(
 
             with monkeypatch.context() as patch:
                 patch.setattr(Marks, "set", fail)
-                await does(client, INSERT)
+                await execute(client, INSERT)
             assert proxy.count(FAILING) == 1
             found = as_killed_now(tmp_path / "a", tmp_path / "b")
             await eventually(lambda: proxy.count(FAILING) == 0)  # and begins anew
@@ -348,7 +353,7 @@ async def test_two_proxies_on_one_directory(
         other = await second.__aenter__()
         assert other.count(FAILING) == 1
         client = await other.session()
-        await does(client, INSERT)
+        await execute(client, INSERT)
         assert await count(client) == 1
         if first_ends == "first":
             assert proxy.shared.kept_scopes is not None
@@ -372,7 +377,7 @@ async def test_files_that_are_removed_while_in_use(tmp_path: Path, name: str) ->
             assert await count(client) == 0
             await kept(proxy, 1)
             (tmp_path / name).unlink()
-            await does(client, INSERT)
+            await execute(client, INSERT)
             assert await count(client) == 1
         async with proxy_of(cluster, tmp_path) as proxy:
             assert not known(proxy).get("app")

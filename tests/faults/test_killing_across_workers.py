@@ -18,7 +18,7 @@ from proxy.shared.killing.other_workers import OtherWorkers
 from proxy.state import scope_memory
 from proxy.state.sqlite_file import StateError
 from tests.faults.client import Client, query
-from tests.faults.stage import ACCOUNTS, Stage, asked, before, eventually
+from tests.faults.proxy_fixture import ACCOUNTS, ProxyFixture, before, eventually, statements_of
 from tests.faults.test_borrowing import away, rest
 
 RESTING = "tidegate_clients_resting"
@@ -29,7 +29,7 @@ WORKERS = 3
 @asynccontextmanager
 async def workers(
     folder: Path, replicas: int = 0, count: int = WORKERS, delay: float = 0.0, **options: Any
-) -> AsyncIterator[list[Stage]]:
+) -> AsyncIterator[list[ProxyFixture]]:
     """Workers of one proxy, each at a port of its own."""
     settings = {"connection_sharing": "on", "workers": WORKERS, "state_dir": folder, **options}
     scope_memory.make(folder, WORKERS)
@@ -53,7 +53,7 @@ async def workers(
             proxy.shared.pool.close()
 
 
-def told(client: Client) -> int:
+def connection_id_of(client: Client) -> int:
     assert client.greeting is not None
     return client.greeting.thread_id
 
@@ -86,7 +86,7 @@ async def test_a_session_of_another_worker_is_killed(tmp_path: Path, resting: bo
         await away(second, client)
         if not resting:
             assert (await client.query("SELECT 5")).value == b"5"
-        await killer.query(f"KILL {told(client)}")
+        await killer.query(f"KILL {connection_id_of(client)}")
         await ended(client)
         assert (await killer.query("SELECT 6")).value == b"6"
         assert first.count(UNANSWERED) == 0
@@ -98,8 +98,8 @@ async def test_only_its_statement_is_killed(tmp_path: Path) -> None:
         await away(second, client)
         client.send(query("SELECT SLEEP(1000)"))
         primary = first.cluster.primary
-        await eventually(lambda: "SELECT SLEEP(1000)" in asked(primary))
-        assert (await killer.query(f"KILL QUERY {told(client)}")).ok
+        await eventually(lambda: "SELECT SLEEP(1000)" in statements_of(primary))
+        assert (await killer.query(f"KILL QUERY {connection_id_of(client)}")).ok
         assert (await client.answer()).value == b"1"
         assert (await client.query("SELECT 5")).value == b"5"
 
@@ -111,10 +111,10 @@ async def test_a_read_on_a_replica_is_ended(tmp_path: Path) -> None:
         await client.query("CREATE TABLE t (id INT)")
         client.send(query("SELECT id FROM t"))
         replica = first.cluster.replicas[0]
-        await eventually(lambda: any("WAIT_FOR" in text for text in asked(replica)))
-        assert (await killer.query(f"KILL QUERY {told(client)}")).ok
+        await eventually(lambda: any("WAIT_FOR" in text for text in statements_of(replica)))
+        assert (await killer.query(f"KILL QUERY {connection_id_of(client)}")).ok
         assert (await client.answer()).packets
-        assert any("KILL QUERY" in text for text in asked(replica))
+        assert any("KILL QUERY" in text for text in statements_of(replica))
 
 
 async def test_an_id_that_the_proxy_made_is_known_to_all_workers(tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ async def test_an_id_that_the_proxy_made_is_known_to_all_workers(tmp_path: Path)
         for proxy in (first, second):
             proxy.shared.topology.primary.down_until = proxy.shared.now() + 3600
         killer, client = await first.session(), await second.session()
-        assert told(client) >= 0x4000_0000
-        assert told(client) not in (told(killer), 0)
-        assert (await killer.query(f"KILL {told(client)}")).packets
+        assert connection_id_of(client) >= 0x4000_0000
+        assert connection_id_of(client) not in (connection_id_of(killer), 0)
+        assert (await killer.query(f"KILL {connection_id_of(client)}")).packets
         await ended(client)
 
 
@@ -138,7 +138,7 @@ async def test_the_primary_says_that_nobody_has_an_id(tmp_path: Path, number: st
         answer = await killer.query(f"KILL {number}")
         assert number == "9" * 20 or answer.error.code == 1094
         assert first.count(UNANSWERED) == 0
-        assert f"KILL {number}" in asked(first.cluster.primary)
+        assert f"KILL {number}" in statements_of(first.cluster.primary)
 
 
 async def test_who_has_left_is_unknown(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_who_has_left_is_unknown(tmp_path: Path) -> None:
         await away(second, client)
         client.abort()
         await eventually(lambda: not second.shared.sessions)
-        assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
+        assert (await killer.query(f"KILL {connection_id_of(client)}")).error.code == 1094
 
 
 async def test_who_may_not_log_in_again_is_unknown(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_who_may_not_log_in_again_is_unknown(tmp_path: Path) -> None:
         killer, client = await first.session(), await second.session()
         await away(second, client)
         first.cluster.primary.accounts["app"] = "another"
-        assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
+        assert (await killer.query(f"KILL {connection_id_of(client)}")).error.code == 1094
         assert (await client.read_error()).code == 1045
         await ended(client)
 
@@ -166,8 +166,8 @@ async def test_sessions_of_two_workers_kill_each_other(tmp_path: Path) -> None:
         await away(first_worker, first)
         await away(second_worker, second)
         gate = first_worker.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
-        first.send(query(f"KILL {told(second)}"))
-        second.send(query(f"KILL {told(first)}"))
+        first.send(query(f"KILL {connection_id_of(second)}"))
+        second.send(query(f"KILL {connection_id_of(first)}"))
         await asyncio.sleep(0.05)
         gate.open()
         ends = {asyncio.create_task(ended(client)) for client in (first, second)}
@@ -184,7 +184,7 @@ async def test_a_session_is_killed_while_it_borrows(tmp_path: Path) -> None:
         gate = first.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
         client.send(query("SELECT SLEEP(1000)"))
         await asyncio.sleep(0.05)
-        killer.send(query(f"KILL {told(client)}"))
+        killer.send(query(f"KILL {connection_id_of(client)}"))
         await asyncio.sleep(0.05)
         gate.open()
         await ended(client)
@@ -195,7 +195,7 @@ async def test_the_killer_leaves_meanwhile(tmp_path: Path) -> None:
         killer, client = await first.session(), await second.session()
         await away(second, client)
         gate = first.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
-        killer.send(query(f"KILL {told(client)}"))
+        killer.send(query(f"KILL {connection_id_of(client)}"))
         await asyncio.sleep(0.05)
         killer.abort()
         gate.open()
@@ -211,7 +211,7 @@ async def test_a_worker_that_is_not_there_has_no_clients(tmp_path: Path) -> None
         killer, client = await first.session(), await second.session()
         await away(second, client)
         assert (await killer.query("KILL 77777")).error.code == 1094
-        await killer.query(f"KILL {told(client)}")
+        await killer.query(f"KILL {connection_id_of(client)}")
         await ended(client)
         assert first.count(UNANSWERED) == 0
 
@@ -232,7 +232,7 @@ async def test_a_worker_that_dies_or_says_nonsense_hinders_nobody(
                 on_answer.close()
                 assert (await killer.answer()).error.code == 1094
             assert first.count(UNANSWERED) == 2 * (len(answer) == ANSWER_SIZE)
-            await killer.query(f"KILL {told(client)}")
+            await killer.query(f"KILL {connection_id_of(client)}")
             await ended(client)
 
 
@@ -243,7 +243,7 @@ async def test_a_worker_that_hangs_is_waited_for_so_long(tmp_path: Path) -> None
             assert (await killer.query("KILL 77777")).error.code == 1094
             assert first.count(UNANSWERED) == 1
             await away(second, client)
-            await killer.query(f"KILL {told(client)}")  # another knows it
+            await killer.query(f"KILL {connection_id_of(client)}")  # another knows it
             await ended(client)
             assert first.count(UNANSWERED) == 1
 
@@ -254,16 +254,16 @@ async def test_a_thread_of_another_primary_is_nobodys(tmp_path: Path) -> None:
         replica = first.cluster.replicas[0]
         somebody = await first.direct(replica)
         client = await second.session()
-        while told(client) != told(somebody):  # at their servers
-            if told(client) < told(somebody):
+        while connection_id_of(client) != connection_id_of(somebody):  # at their servers
+            if connection_id_of(client) < connection_id_of(somebody):
                 client = await second.session()
             else:
                 somebody = await first.direct(replica)
         promote(first.shared, first.shared.topology.replicas[0])
         killer = await first.session()
-        found = await first.shared.kill_targets.find(told(client), "app")
+        found = await first.shared.kill_targets.find(connection_id_of(client), "app")
         assert found is None
-        await killer.query(f"KILL QUERY {told(client)}")
+        await killer.query(f"KILL QUERY {connection_id_of(client)}")
         assert (await client.query("SELECT 5")).value == b"5"
 
 
@@ -272,10 +272,10 @@ async def test_many_kill_at_once(tmp_path: Path) -> None:
         clients = [await proxy.session() for proxy in stages for _ in range(4)]
         for proxy in stages:
             rest(proxy)
-        victims = [told(client) for client in clients]
+        victims = [connection_id_of(client) for client in clients]
 
         async def kills(client: Client) -> int:
-            own = told(client)
+            own = connection_id_of(client)
             sent = 0
             for _ in range(5):
                 for victim in victims:
@@ -344,15 +344,15 @@ async def test_a_session_that_a_promotion_ends_has_no_thread(tmp_path: Path) -> 
     async with workers(tmp_path, replicas=1) as (first, *_):
         client, resting = await first.session(), await first.session()
         targets = first.shared.kill_targets
-        assert targets.here(told(client), "app") == told(client)
+        assert targets.here(connection_id_of(client), "app") == connection_id_of(client)
         await away_but(first, client, resting)
         promote(first.shared, first.shared.topology.replicas[0])
         for ending in (client, resting):
-            assert not targets.here(told(ending), "app")
-            assert not await targets.find(told(ending), "app")
+            assert not targets.here(connection_id_of(ending), "app")
+            assert not await targets.find(connection_id_of(ending), "app")
 
 
-async def away_but(proxy: Stage, busy: Client, client: Client) -> None:
+async def away_but(proxy: ProxyFixture, busy: Client, client: Client) -> None:
     """Let one session rest, and another not."""
     await busy.query("BEGIN")
     await client.query("SELECT 1")

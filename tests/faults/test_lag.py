@@ -12,8 +12,8 @@ from routing.servers.lag import SourceLag, Span
 from routing.servers.topology import ProbeResult
 from tests.faults.client import PASSWORD
 from tests.faults.peers import err, rows
-from tests.faults.stage import Stage, eventually, stage
-from tests.faults.table import apply, does
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
+from tests.faults.table_fixture import apply, execute
 
 CONNECTION_TABLE = TABLES[0].encode()
 MEASURED = "tidegate_replication_lag_measured"
@@ -21,27 +21,27 @@ CURRENT = "tidegate_replication_lag_seconds"
 
 
 @asynccontextmanager
-async def watched(apply_delay: float = 0.0, **more: Any) -> AsyncIterator[Stage]:
+async def watched(apply_delay: float = 0.0, **more: Any) -> AsyncIterator[ProxyFixture]:
     """Before a primary with a table `t`, and a replica that has it."""
     options = {
         "monitor_user": "app",
         "monitor_password": PASSWORD.encode(),
         "monitor_interval": 0.02,
     }
-    async with stage(1, apply_delay, **options, **more) as proxy:
+    async with proxy_fixture(1, apply_delay, **options, **more) as proxy:
         proxy.cluster.primary.administrators.add("app")
-        await does(await proxy.direct(), "CREATE TABLE t (id INT)")
+        await execute(await proxy.direct(), "CREATE TABLE t (id INT)")
         await proxy.caught_up()
         await eventually(lambda: len(found(proxy)) == 1 and found(proxy)[0].applied is not None)
         await eventually(lambda: found(proxy)[0].waits == Span(0))
         yield proxy
 
 
-def found(proxy: Stage) -> list[SourceLag]:
+def found(proxy: ProxyFixture) -> list[SourceLag]:
     return proxy.shared.topology.replicas[0].replication.sources
 
 
-async def looks(proxy: Stage, times: int = 3) -> None:
+async def looks(proxy: ProxyFixture, times: int = 3) -> None:
     """Wait until the monitor has looked at the replica so often."""
     (server,) = proxy.shared.topology.replicas
     before = server.packets_received
@@ -53,14 +53,14 @@ def us(span: Span | None) -> int:
     return span.us
 
 
-def waits(proxy: Stage) -> int:
+def waits(proxy: ProxyFixture) -> int:
     return us(found(proxy)[0].waits)
 
 
 async def test_a_transaction_that_is_applied_late_is_as_late() -> None:
     async with watched(apply_delay=0.2) as proxy:
         before = counted(proxy)
-        await does(await proxy.direct(), "INSERT INTO t VALUES (1)")
+        await execute(await proxy.direct(), "INSERT INTO t VALUES (1)")
         await eventually(lambda: waits(proxy) > 0)
         await proxy.caught_up()
         newest = str(proxy.cluster.primary.binlog.transactions[-1].gtid)
@@ -82,7 +82,7 @@ async def test_a_transaction_that_is_applied_late_is_as_late() -> None:
         }
 
 
-def counted(proxy: Stage) -> dict[str, int]:
+def counted(proxy: ProxyFixture) -> dict[str, int]:
     """Transactions of the primary in the histogram, by part."""
     histogram = proxy.shared.metrics.snapshot()["histograms"]["tidegate_transaction_lag_seconds"]
     uuid = proxy.cluster.primary.gtids.server_uuid
@@ -94,7 +94,7 @@ async def test_a_stopped_applier_is_lag_that_grows_and_an_idle_primary_is_none()
         apply(proxy, False)
         await looks(proxy)
         assert waits(proxy) == 0
-        await does(await proxy.direct(), "INSERT INTO t VALUES (1)")
+        await execute(await proxy.direct(), "INSERT INTO t VALUES (1)")
         await eventually(lambda: waits(proxy) > 100_000)
         assert proxy.count(CURRENT, "end_to_end") > 0.1
         apply(proxy, True)
@@ -116,7 +116,7 @@ async def test_a_clock_that_is_set_aside_is_corrected(ahead: int) -> None:
             )
         )
         apply(proxy, False)
-        await does(await proxy.direct(), "INSERT INTO t VALUES (1)")
+        await execute(await proxy.direct(), "INSERT INTO t VALUES (1)")
         # A wait that is an hour long, or negative, would be the clocks'.
         await eventually(lambda: waits(proxy) > 0)
         assert waits(proxy) < 1_800_000_000
@@ -171,12 +171,12 @@ async def test_a_first_commit_of_the_future_is_warned_of_once_until_it_is_over(
         (server,) = proxy.shared.topology.replicas
         for _ in range(2):
             future = time.time_ns() // 1000 + 3_600_000_000
-            await does(direct, f"SET original_commit_timestamp = {future}")
-            await does(direct, "INSERT INTO t VALUES (1)")
+            await execute(direct, f"SET original_commit_timestamp = {future}")
+            await execute(direct, "INSERT INTO t VALUES (1)")
             await eventually(lambda: server.replication.disordered)
             await looks(proxy)
-        await does(direct, "SET original_commit_timestamp = DEFAULT")
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "SET original_commit_timestamp = DEFAULT")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         await eventually(lambda: not server.replication.disordered)
         assert proxy.count("tidegate_clock_warnings_total", server.name) == 1
     logged = [r.getMessage() for r in caplog.records if r.name == "proxy.monitor.lag"]
@@ -204,13 +204,13 @@ async def test_heartbeats_tell_where_nothing_else_may() -> None:
         await eventually(lambda: "denied" in server.replication.cause)
         assert found(proxy) == []  # there is no such table
         direct = await proxy.direct()
-        await does(direct, "CREATE TABLE heartbeat (ts VARCHAR(26), server_id INT PRIMARY KEY)")
+        await execute(direct, "CREATE TABLE heartbeat (ts VARCHAR(26), server_id INT PRIMARY KEY)")
 
         beat = "REPLACE INTO heartbeat VALUES (UTC_TIMESTAMP(6), @@server_id)"
-        await does(direct, beat)
+        await execute(direct, beat)
         await eventually(lambda: len(found(proxy)) == 1 and found(proxy)[0].waits == Span(0, None))
         apply(proxy, False)
-        await does(direct, beat)
+        await execute(direct, beat)
         await eventually(lambda: waits(proxy) > 100_000)
         assert proxy.count(CURRENT, "end_to_end") > 0.1
         assert proxy.count(MEASURED, server.name) == 0

@@ -1,6 +1,7 @@
 """Clients that have left are forgotten at once: nothing of them waits for the garbage collector.
 
-Every stage judges so when it ends (`tests.faults.garbage`); these are the ways to come and go.
+Every proxy fixture judges so when it ends (`tests.faults.garbage`); here are the ways to come and
+go.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,9 +19,15 @@ from tests.faults import garbage
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.compressed_client import CompressedClient
 from tests.faults.peers import GREETING, OK, err, peer, says
-from tests.faults.stage import Stage, asked, before, eventually, stage
+from tests.faults.proxy_fixture import (
+    ProxyFixture,
+    before,
+    eventually,
+    proxy_fixture,
+    statements_of,
+)
 
-Visit = Callable[[Stage], Awaitable[None]]
+Visit = Callable[[ProxyFixture], Awaitable[None]]
 
 
 async def read_own_write(client: Client) -> None:
@@ -28,8 +35,8 @@ async def read_own_write(client: Client) -> None:
     assert (await client.query("SELECT id FROM t")).value == b"1"
 
 
-async def session(proxy: Stage, **options: Any) -> Client:
-    """One that the stage does not keep."""
+async def session(proxy: ProxyFixture, **options: Any) -> Client:
+    """One that the fixture does not keep."""
     client = await Client.connect(proxy.port)
     assert (await client.log_in(**options))[0] == 0x00
     return client
@@ -38,28 +45,28 @@ async def session(proxy: Stage, **options: Any) -> Client:
 # Sessions.
 
 
-async def leaves(proxy: Stage, *, tls: bool = False) -> None:
+async def leaves(proxy: ProxyFixture, *, tls: bool = False) -> None:
     async with await session(proxy, tls=tls) as client:
         await read_own_write(client)
 
 
-async def leaves_tls(proxy: Stage) -> None:
+async def leaves_tls(proxy: ProxyFixture) -> None:
     await leaves(proxy, tls=True)
 
 
-async def says_goodbye(proxy: Stage, *, tls: bool = False) -> None:
+async def says_goodbye(proxy: ProxyFixture, *, tls: bool = False) -> None:
     async with await session(proxy, tls=tls) as client:
         await read_own_write(client)
         client.send(bytes((Command.COM_QUIT,)))
         assert await client.rest() == b""
 
 
-async def says_goodbye_tls(proxy: Stage) -> None:
+async def says_goodbye_tls(proxy: ProxyFixture) -> None:
     await says_goodbye(proxy, tls=True)
 
 
 async def compressed(
-    proxy: Stage, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
+    proxy: ProxyFixture, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
 ) -> None:
     async with await CompressedClient.connect(proxy.port) as client:
         capabilities = MODERN | CAPABILITY[algorithm]
@@ -71,15 +78,15 @@ async def compressed(
         await read_own_write(client)
 
 
-async def compressed_zstd(proxy: Stage) -> None:
+async def compressed_zstd(proxy: ProxyFixture) -> None:
     await compressed(proxy, Algorithm.ZSTD)
 
 
-async def compressed_tls(proxy: Stage) -> None:
+async def compressed_tls(proxy: ProxyFixture) -> None:
     await compressed(proxy, tls=True)
 
 
-async def leaves_amid_a_wait(proxy: Stage) -> None:
+async def leaves_amid_a_wait(proxy: ProxyFixture) -> None:
     proxy.cluster.replicas[0].apply_delay = 30.0
     async with await session(proxy) as client:
         await client.query("REPLACE INTO t VALUES (1)")
@@ -91,13 +98,13 @@ async def leaves_amid_a_wait(proxy: Stage) -> None:
     proxy.cluster.replicas[0].apply_delay = 0.0
 
 
-async def leaves_amid_a_packet(proxy: Stage) -> None:
+async def leaves_amid_a_packet(proxy: ProxyFixture) -> None:
     async with await session(proxy) as client:
         client.send_bytes(frame(query("SELECT 1" + " " * 3_000_000), 0)[:2_000_000])
         await client.writer.drain()
 
 
-async def prepares_and_probes(proxy: Stage) -> None:
+async def prepares_and_probes(proxy: ProxyFixture) -> None:
     async with await session(proxy) as client:
         await client.command(b"\x16SELECT id FROM t", PREPARED)
         await client.query("SET tidegate_consistency = 'STRONG'")
@@ -106,13 +113,13 @@ async def prepares_and_probes(proxy: Stage) -> None:
         await client.query("SELECT id FROM t")
 
 
-async def breaks_the_protocol(proxy: Stage) -> None:
+async def breaks_the_protocol(proxy: ProxyFixture) -> None:
     async with await session(proxy) as client:
         client.send(query("SELECT 1"), sequence_id=7)
         assert (await client.last_error()).code == 1156
 
 
-async def changes_user(proxy: Stage, *, tls: bool = False) -> None:
+async def changes_user(proxy: ProxyFixture, *, tls: bool = False) -> None:
     async with await session(proxy, tls=tls) as client:
         await read_own_write(client)
         client.send(change_user("other"))
@@ -120,24 +127,24 @@ async def changes_user(proxy: Stage, *, tls: bool = False) -> None:
         assert (await client.query("SELECT id FROM t")).value == b"1"
 
 
-async def changes_user_tls(proxy: Stage) -> None:
+async def changes_user_tls(proxy: ProxyFixture) -> None:
     await changes_user(proxy, tls=True)
 
 
-async def changes_user_in_vain(proxy: Stage) -> None:
+async def changes_user_in_vain(proxy: ProxyFixture) -> None:
     async with await session(proxy) as client:
         await read_own_write(client)
         client.send(change_user("other"))
         assert (await finish_change(client, "wrong"))[0] == 0xFF
 
 
-async def leaves_amid_change_user(proxy: Stage) -> None:
+async def leaves_amid_change_user(proxy: ProxyFixture) -> None:
     async with await session(proxy) as client:
         client.send(change_user("other"))
         await client.read_packet()
 
 
-async def breaks_change_user(proxy: Stage) -> None:
+async def breaks_change_user(proxy: ProxyFixture) -> None:
     async with await session(proxy) as client:
         client.send(change_user("other"))
         await client.read_packet()
@@ -148,44 +155,44 @@ async def breaks_change_user(proxy: Stage) -> None:
 # Logins that do not become sessions.
 
 
-async def refused(proxy: Stage, *, tls: bool = False) -> None:
+async def refused(proxy: ProxyFixture, *, tls: bool = False) -> None:
     async with await Client.connect(proxy.port) as client:
         assert (await client.log_in(password="wrong", tls=tls))[0] == 0xFF
 
 
-async def refused_tls(proxy: Stage) -> None:
+async def refused_tls(proxy: ProxyFixture) -> None:
     await refused(proxy, tls=True)
 
 
-async def refused_for_its_attribute(proxy: Stage) -> None:
+async def refused_for_its_attribute(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         assert (await client.log_in(attributes={"tidegate.consistency": "NONE"}))[0] == 0xFF
 
 
-async def refused_for_its_compression(proxy: Stage) -> None:
+async def refused_for_its_compression(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         capabilities = MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
         assert (await client.log_in(capabilities=capabilities, zstd_level=99))[0] == 0xFF
 
 
-async def connects(proxy: Stage) -> None:
+async def connects(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port):
         pass
 
 
-async def hears_the_greeting(proxy: Stage) -> None:
+async def hears_the_greeting(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
 
 
-async def begins_tls(proxy: Stage) -> None:
+async def begins_tls(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send(b"\x05\xae\xff\x01" + bytes(28), 1)  # an SSLRequest, and no ClientHello
         await client.writer.drain()
 
 
-async def breaks_tls(proxy: Stage) -> None:
+async def breaks_tls(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send(b"\x05\xae\xff\x01" + bytes(28), 1)
@@ -193,27 +200,27 @@ async def breaks_tls(proxy: Stage) -> None:
         await client.rest()
 
 
-async def tls_and_no_more(proxy: Stage) -> None:
+async def tls_and_no_more(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
         await client.start_tls()
 
 
-async def breaks_the_login(proxy: Stage) -> None:
+async def breaks_the_login(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send(b"garbage", 1)
         assert (await client.last_error()).code == 1043
 
 
-async def half_a_response(proxy: Stage) -> None:
+async def half_a_response(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
         client.send_bytes(b"\x50\x00\x00\x01" + bytes(20))
         await client.writer.drain()
 
 
-async def takes_too_long(proxy: Stage) -> None:
+async def takes_too_long(proxy: ProxyFixture) -> None:
     async with await Client.connect(proxy.port) as client:
         await client.greet()
         assert (await client.last_error()).code == 1159
@@ -234,7 +241,7 @@ VISITS: tuple[Visit, ...] = (
 @pytest.mark.parametrize("visit", VISITS, ids=lambda visit: visit.__name__)
 async def test_nothing_stays_of_a_client_that(visit: Visit) -> None:
     timeout = 0.5 if visit is takes_too_long else 10.0
-    async with stage(wait_budget=60.0, handshake_timeout=timeout) as proxy:
+    async with proxy_fixture(wait_budget=60.0, handshake_timeout=timeout) as proxy:
         async with await session(proxy) as client:
             await client.query("CREATE TABLE t (id INT PRIMARY KEY)")
         for _ in range(2):
@@ -242,7 +249,7 @@ async def test_nothing_stays_of_a_client_that(visit: Visit) -> None:
         await nothing_stays(proxy)
 
 
-async def nothing_stays(proxy: Stage) -> None:
+async def nothing_stays(proxy: ProxyFixture) -> None:
     await eventually(lambda: not proxy.shared.sessions and not proxy.shared.sessions.accepting)
     proxy.shared.pool.close()  # what waits for the next client is no garbage
     await eventually(lambda: not garbage.living())
@@ -256,7 +263,7 @@ TLS = {"client_tls": "required"}
 async def test_nothing_stays_of_a_client_that_may_not_come(
     limits: dict[str, Any], code: int
 ) -> None:
-    async with stage(**limits) as proxy:
+    async with proxy_fixture(**limits) as proxy:
         async with await session(proxy, tls=True):
             if limits is ROOM:
                 async with await Client.connect(proxy.port) as second:
@@ -292,7 +299,7 @@ async def test_nothing_stays_of_a_client_whose_primary(script: str) -> None:
 
 @pytest.mark.parametrize("role", ["replica", "primary"])
 async def test_nothing_stays_of_a_client_that_loses_its(role: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         server = proxy.cluster.primary if role == "primary" else proxy.cluster.replicas[0]
         async with await session(proxy) as client:
             assert (await client.query("SELECT 1")).value == b"1"
@@ -305,10 +312,12 @@ async def test_nothing_stays_of_a_client_that_loses_its(role: str) -> None:
 
 
 async def test_nothing_stays_of_clients_that_a_stop_ends() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         async with await session(proxy) as idle, await session(proxy) as busy:
             busy.send(query("SELECT SLEEP(0.2)"))
-            await eventually(lambda: any("SLEEP" in sql for sql in asked(proxy.cluster.primary)))
+            await eventually(
+                lambda: any("SLEEP" in sql for sql in statements_of(proxy.cluster.primary))
+            )
             await drain(proxy.shared)
             assert (await idle.last_error()).code == 1053
         await nothing_stays(proxy)

@@ -12,17 +12,17 @@ from proxy.monitor.primary_election import promote
 from proxy.shared.client_profile import ALIKE
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import err
-from tests.faults.stage import Stage, eventually, stage
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
 
 LENT = "tidegate_logins_lent_total"
 READ = "SELECT * FROM t"
 
 
-def lent(proxy: Stage, *labels: str) -> float:
+def lent(proxy: ProxyFixture, *labels: str) -> float:
     return proxy.count(LENT, *labels)
 
 
-async def leave(proxy: Stage, client: Client) -> None:
+async def leave(proxy: ProxyFixture, client: Client) -> None:
     """Hang up, and wait until what the client had is clean."""
     client.send(bytes([Command.COM_QUIT]))
     assert await client.rest() == b""
@@ -34,7 +34,9 @@ async def leave(proxy: Stage, client: Client) -> None:
     )
 
 
-async def alike(proxy: Stage, times: int = ALIKE, sql: str = "SELECT 1", **options: Any) -> None:
+async def alike(
+    proxy: ProxyFixture, times: int = ALIKE, sql: str = "SELECT 1", **options: Any
+) -> None:
     """So many clients, one after the other: the next one is expected to be another."""
     for _ in range(times):
         client = await proxy.session(**options)
@@ -42,7 +44,7 @@ async def alike(proxy: Stage, times: int = ALIKE, sql: str = "SELECT 1", **optio
         await leave(proxy, client)
 
 
-async def is_lent(proxy: Stage, **options: Any) -> bool:
+async def is_lent(proxy: ProxyFixture, **options: Any) -> bool:
     """Whether the primary is not asked about the next login."""
     primary = proxy.shared.topology.primary.name
     before = lent(proxy, primary)
@@ -53,13 +55,13 @@ async def is_lent(proxy: Stage, **options: Any) -> bool:
 
 
 async def test_a_login_like_the_one_before_is_not_asked_about() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
-        asked = len(proxy.cluster.primary.statements)
+        count_before = len(proxy.cluster.primary.statements)
         before = lent(proxy)
         client = await proxy.session()
         assert lent(proxy) == before + 1
-        assert len(proxy.cluster.primary.statements) == asked
+        assert len(proxy.cluster.primary.statements) == count_before
         assert client.greeting is not None
         assert (await client.query("SELECT CONNECTION_ID()")).value == (
             b"%d" % client.greeting.thread_id
@@ -67,18 +69,18 @@ async def test_a_login_like_the_one_before_is_not_asked_about() -> None:
 
 
 async def test_what_was_lent_and_not_used_is_clean() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         await leave(proxy, await proxy.session())
-        asked = len(proxy.cluster.primary.statements)
+        count_before = len(proxy.cluster.primary.statements)
         before = lent(proxy)
         await leave(proxy, await proxy.session())
         assert lent(proxy) == before + 1
-        assert len(proxy.cluster.primary.statements) == asked
+        assert len(proxy.cluster.primary.statements) == count_before
 
 
 async def test_a_replica_is_not_asked_either() -> None:
-    async with stage(replicas=1) as proxy:
+    async with proxy_fixture(replicas=1) as proxy:
         await alike(proxy, times=1, sql="CREATE TABLE t (id INT)")
         await proxy.caught_up()
         (replica,) = proxy.cluster.replicas
@@ -93,15 +95,15 @@ async def test_a_replica_is_not_asked_either() -> None:
 
 
 async def test_without_an_age_each_login_is_judged() -> None:
-    async with stage(login_age=0.0) as proxy:
+    async with proxy_fixture(login_age=0.0) as proxy:
         await alike(proxy)
         assert not await is_lent(proxy)
-        asked = [text for _, text in proxy.cluster.primary.statements]
-        assert not [text for text in asked if text.startswith("SELECT @@character_set_client")]
+        texts = [text for _, text in proxy.cluster.primary.statements]
+        assert not [text for text in texts if text.startswith("SELECT @@character_set_client")]
 
 
 async def test_a_word_that_is_too_old_does_not_count() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         proxy.shared.pool.login_cache.age = 1e-9
         assert not await is_lent(proxy)
@@ -122,7 +124,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("difference", OTHERS)
 async def test_who_logs_in_otherwise_is_judged(difference: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         assert not await is_lent(proxy, **OTHERS[difference])
         # Its host's habits are others by then.
@@ -130,13 +132,13 @@ async def test_who_logs_in_otherwise_is_judged(difference: str) -> None:
 
 
 async def test_another_process_of_the_same_program_is_no_other() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy, attributes={"program_name": "one", "_pid": "1"})
         assert await is_lent(proxy, attributes={"program_name": "one", "_pid": "2"})
 
 
 async def test_the_level_that_a_client_chose_is_not_the_next_ones() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         await client.query("SET tidegate_consistency = 'BEST_EFFORT'")
@@ -148,7 +150,7 @@ async def test_the_level_that_a_client_chose_is_not_the_next_ones() -> None:
 
 
 async def test_a_wrong_password_is_for_the_server_to_refuse() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         client = await proxy.connect()
         assert ErrPacket.parse(await client.log_in(password="wrong")).code == 1045
@@ -158,12 +160,12 @@ async def test_a_wrong_password_is_for_the_server_to_refuse() -> None:
 
 
 async def test_what_a_replica_refuses_is_judged_by_the_primary() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
-        proxy.shared.pool.login_cache.refused("other", 1045)
-        proxy.shared.pool.login_cache.refused("app", 1040)  # says nothing of the account
+        proxy.shared.pool.login_cache.on_refused("other", 1045)
+        proxy.shared.pool.login_cache.on_refused("app", 1040)  # says nothing of the account
         assert await is_lent(proxy)
-        proxy.shared.pool.login_cache.refused("app", 3118)
+        proxy.shared.pool.login_cache.on_refused("app", 3118)
         assert not await is_lent(proxy)
 
 
@@ -182,7 +184,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("sql", CHANGES)
 async def test_what_changes_logins_ends_it_at_once(sql: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         await client.query(sql)
@@ -192,7 +194,7 @@ async def test_what_changes_logins_ends_it_at_once(sql: str) -> None:
 
 
 async def test_other_default_values_are_seen() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         proxy.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
@@ -203,7 +205,7 @@ async def test_other_default_values_are_seen() -> None:
 
 
 async def test_what_the_client_before_had_is_gone() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         first = await proxy.session()
         assert first.greeting is not None
@@ -223,14 +225,14 @@ async def test_what_the_client_before_had_is_gone() -> None:
         assert lent(proxy) == before + 1
         assert second.greeting is not None
         assert second.greeting.thread_id == first.greeting.thread_id
-        asked = "@x, DATABASE(), @@autocommit, @@character_set_results, IS_FREE_LOCK('l')"
-        found = await second.query(f"SELECT {asked}")
+        columns = "@x, DATABASE(), @@autocommit, @@character_set_results, IS_FREE_LOCK('l')"
+        found = await second.query(f"SELECT {columns}")
         assert found.rows[0] == [None, b"test", b"1", b"utf8mb4", b"1"]
         assert (await second.query("SELECT * FROM test.mine")).error.code == 1146
 
 
 async def test_a_schema_that_was_chosen_is_not_left_to_who_names_none() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy, database=None)
         first = await proxy.session(database=None)
         await first.query("USE second")
@@ -240,7 +242,7 @@ async def test_a_schema_that_was_chosen_is_not_left_to_who_names_none() -> None:
 
 
 async def test_a_replicas_schema_is_not_left_to_who_names_none() -> None:
-    async with stage(replicas=1) as proxy:
+    async with proxy_fixture(replicas=1) as proxy:
         await alike(proxy, database=None, sql="SELECT 1")
         first = await proxy.session(database=None)
         await first.query("USE second")
@@ -255,7 +257,7 @@ async def test_a_replicas_schema_is_not_left_to_who_names_none() -> None:
 
 
 async def test_a_server_that_does_not_tell_what_sessions_begin_with_judges_each() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         proxy.cluster.primary.faults.raw_reply(
             err(1193, "Unknown system variable"), b"SELECT @@character_set_client", times=None
         )
@@ -264,7 +266,7 @@ async def test_a_server_that_does_not_tell_what_sessions_begin_with_judges_each(
 
 
 async def test_a_session_says_whose_it_is_with_its_first_statement() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         (session,) = proxy.shared.sessions
@@ -307,7 +309,7 @@ FIRST: dict[str, First] = {
 
 @pytest.mark.parametrize("case", FIRST)
 async def test_whatever_comes_first(case: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         assert await FIRST[case](client)
@@ -315,7 +317,7 @@ async def test_whatever_comes_first(case: str) -> None:
 
 
 async def test_a_promotion_lends_none() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         promote(proxy.shared, proxy.shared.topology.replicas[0])
         before = lent(proxy)
@@ -325,7 +327,7 @@ async def test_a_promotion_lends_none() -> None:
 
 
 async def test_a_connection_that_the_server_closes_is_not_lent() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         await alike(proxy)
         await proxy.cluster.primary.restart()
         before = lent(proxy)

@@ -14,18 +14,18 @@ from tests.faults.client import (
     Answer,
     query,
 )
-from tests.faults.stage import asked, eventually, stage
-from tests.faults.table import (
+from tests.faults.proxy_fixture import eventually, proxy_fixture, statements_of
+from tests.faults.table_fixture import (
     CLIENTS,
     COUNT,
     IN_TRANS,
     LEVELS,
     apply,
     count,
-    does,
+    execute,
+    packets_of,
     probes,
-    said,
-    table,
+    table_fixture,
 )
 
 
@@ -79,34 +79,34 @@ SCRIPT = [
 @pytest.mark.parametrize("kind", CLIENTS)
 async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
     """At every level, on primary and replicas: no tracker of the proxy's, and every EOF."""
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         direct = await proxy.direct(capabilities=CLIENTS[kind])
         for level in LEVELS:
-            await does(direct, "CREATE TABLE t (id INT)")
-            expected = [await said(direct, sql) for sql in SCRIPT]
-            await does(direct, "DROP TABLE t")
-            await does(direct, "CREATE TABLE t (id INT)")
+            await execute(direct, "CREATE TABLE t (id INT)")
+            expected = [await packets_of(direct, sql) for sql in SCRIPT]
+            await execute(direct, "DROP TABLE t")
+            await execute(direct, "CREATE TABLE t (id INT)")
             await proxy.caught_up()
             client = await proxy.session(capabilities=CLIENTS[kind])
-            await does(client, f"SET tidegate_consistency = '{level}'")
+            await execute(client, f"SET tidegate_consistency = '{level}'")
             before = proxy.statements("replica")
             for sql, answer in zip(SCRIPT, expected, strict=True):
-                assert await said(client, sql) == answer, (level, sql)
+                assert await packets_of(client, sql) == answer, (level, sql)
                 await proxy.caught_up()
             assert proxy.statements("replica") >= before + 9, level
-            await does(direct, "DROP TABLE t")
+            await execute(direct, "DROP TABLE t")
 
 
 @pytest.mark.parametrize("setting", ["OWN_GTID", "ALL_GTIDS"])
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> None:
     """It sees what a server would show it, on whatever connection, also on one that was open."""
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         direct = await proxy.direct()
-        await does(direct, "CREATE TABLE t (id INT)")
+        await execute(direct, "CREATE TABLE t (id INT)")
         await proxy.caught_up()
         client = await proxy.session()
-        await does(client, f"SET tidegate_consistency = '{level}'")
+        await execute(client, f"SET tidegate_consistency = '{level}'")
         steps = [
             "SELECT 1",
             f"SET session_track_gtids = '{setting}'",
@@ -132,7 +132,7 @@ async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> No
                 ours = theirs
                 await client.command(payload)  # fact 2.4: accept either
                 if sql == "reset":
-                    await does(client, f"SET tidegate_consistency = '{level}'")
+                    await execute(client, f"SET tidegate_consistency = '{level}'")
             else:
                 ours = trackers(await client.command(payload))
             assert ours == theirs, sql
@@ -141,12 +141,12 @@ async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> No
 
 
 async def test_a_tracked_set_on_a_replica_is_the_replicas() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         direct = await proxy.direct()
         client = await proxy.session()
-        await does(client, "SELECT 1")
-        await does(client, "SET session_track_gtids = ALL_GTIDS")
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(client, "SELECT 1")
+        await execute(client, "SET session_track_gtids = ALL_GTIDS")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         answer = await client.query("SELECT 2")
         (replica,) = proxy.cluster.replicas
         state = answer.ok.session_state or b""
@@ -158,47 +158,47 @@ async def test_a_tracked_set_on_a_replica_is_the_replicas() -> None:
 
 
 async def test_a_level_changes_inside_a_transaction() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         assert await count(client) == 0
         for level in (*LEVELS, *reversed(LEVELS)):
-            await does(client, "BEGIN")
-            await does(client, "INSERT INTO t VALUES (1)")
+            await execute(client, "BEGIN")
+            await execute(client, "INSERT INTO t VALUES (1)")
             seen = await count(client)
             answer = await client.query(f"SET tidegate_consistency = '{level}'")
             assert answer.ok.status & IN_TRANS
             assert await count(client) == seen
-            await does(client, "COMMIT")
-            await does(client, "SET tidegate_consistency = 'READ_OWN_WRITES'")
+            await execute(client, "COMMIT")
+            await execute(client, "SET tidegate_consistency = 'READ_OWN_WRITES'")
             assert await count(client) == seen, level
 
 
 @pytest.mark.parametrize("level", LEVELS[1:5])
 async def test_what_was_written_before_the_level_was_raised(level: str) -> None:
     for comment in ("", f"/* tidegate consistency={level} */"):
-        async with table(consistency=Level.BEST_EFFORT) as proxy:
+        async with table_fixture(consistency=Level.BEST_EFFORT) as proxy:
             client = await proxy.session()
             assert await count(client) == 0
-            await does(client, "INSERT INTO t VALUES (1)")
+            await execute(client, "INSERT INTO t VALUES (1)")
             assert await count(client) == 0, "the replica has it, and nothing is tested"
             if not comment:
-                await does(client, f"SET tidegate_consistency = '{level}'")
+                await execute(client, f"SET tidegate_consistency = '{level}'")
             assert await count(client, comment) == 1
-            await does(client, "INSERT INTO t VALUES (1)")
+            await execute(client, "INSERT INTO t VALUES (1)")
             assert await count(client, comment) == 2
 
 
 async def test_a_level_changes_while_replicas_are_open() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         assert await count(client) == 0
-        await does(client, "SET tidegate_consistency = 'MONOTONIC_READS'")
+        await execute(client, "SET tidegate_consistency = 'MONOTONIC_READS'")
         assert await count(client) == 0
         (session,) = proxy.shared.sessions
         (replica,) = proxy.cluster.replicas
         assert proxy.statements("replica", "read") == 2
         assert replica.gtids.executed <= session.state.own_scope.observed
-        await does(client, "SET tidegate_consistency = DEFAULT")
+        await execute(client, "SET tidegate_consistency = DEFAULT")
         assert await count(client) == 0
         assert proxy.statements("replica", "read") == 3
         await eventually(lambda: replica.connections == 1)
@@ -219,37 +219,37 @@ async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
     setting, comment = HOW[how]
     level = Level.MONOTONIC_READS if how in ("configured", "tracking less") else None
     options = {} if level is None else {"consistency": level}
-    async with table(replicas=2, wait_budget=0.1, **options) as proxy:
+    async with table_fixture(replicas=2, wait_budget=0.1, **options) as proxy:
         direct = await proxy.direct()
         client = await proxy.session(capabilities=CLIENTS[kind])
         if setting:
-            await said(client, setting)
+            await packets_of(client, setting)
         sql = comment + COUNT
-        await said(client, sql)
+        await packets_of(client, sql)
         (session,) = proxy.shared.sessions
         preferred = proxy.shared.topology.replicas[session.state.preferred]
         (newer,) = [r for r in proxy.cluster.replicas if r.address == preferred.name]
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         newer.applying = True
         executed = proxy.cluster.primary.gtids.executed
         await eventually(lambda: executed <= newer.gtids.executed)
-        assert b"\x011" in await said(client, sql)
+        assert b"\x011" in await packets_of(client, sql)
         preferred.down_until = proxy.shared.now() + 60
-        assert b"\x011" in await said(client, sql)
-        assert b"\x011" in await said(client, sql)
+        assert b"\x011" in await packets_of(client, sql)
+        assert b"\x011" in await packets_of(client, sql)
 
 
 async def test_what_another_statement_showed_counts_for_a_comments_level() -> None:
     """READ_OWN_WRITES promises nothing here, but MONOTONIC_READS does, of all that was seen."""
     comment = "/* tidegate consistency=MONOTONIC_READS */"
-    async with table(replicas=2) as proxy:
+    async with table_fixture(replicas=2) as proxy:
         direct = await proxy.direct()
         client = await proxy.session()
         assert await count(client, comment) == 0
         (session,) = proxy.shared.sessions
         preferred = proxy.shared.topology.replicas[session.state.preferred]
         (newer,) = [r for r in proxy.cluster.replicas if r.address == preferred.name]
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         newer.applying = True
         executed = proxy.cluster.primary.gtids.executed
         await eventually(lambda: executed <= newer.gtids.executed)
@@ -260,7 +260,7 @@ async def test_what_another_statement_showed_counts_for_a_comments_level() -> No
 
 
 async def test_read_all_writes_avoids_a_replica_that_commits_in_any_order() -> None:
-    async with stage(replicas=2, consistency=Level.READ_ALL_WRITES) as proxy:
+    async with proxy_fixture(replicas=2, consistency=Level.READ_ALL_WRITES) as proxy:
         for replica in proxy.cluster.replicas:
             replica.set_variable("replica_preserve_commit_order", False)
         proxy.cluster.replicas[1].set_variable(
@@ -269,46 +269,46 @@ async def test_read_all_writes_avoids_a_replica_that_commits_in_any_order() -> N
         ordered = proxy.cluster.replicas[1]
         clients = [await proxy.session() for _ in range(2)]
         for client in clients:
-            await does(client, "SELECT 7")
-            await does(client, "SELECT 7")
-            await does(client, "/* tidegate consistency=MONOTONIC_READS */ SELECT 8")
-        assert "SELECT 7" not in asked(proxy.cluster.replicas[0])[2:]
-        assert asked(ordered).count("SELECT 7") >= 2
+            await execute(client, "SELECT 7")
+            await execute(client, "SELECT 7")
+            await execute(client, "/* tidegate consistency=MONOTONIC_READS */ SELECT 8")
+        assert "SELECT 7" not in statements_of(proxy.cluster.replicas[0])[2:]
+        assert statements_of(ordered).count("SELECT 7") >= 2
         ordered.set_variable("replica_parallel_workers", 4)
         third = await proxy.session()
         proxy.shared.topology.replicas[1].ordered = False  # as the next look at it finds
-        await does(third, "SELECT 9")
-        assert "SELECT 9" in asked(proxy.cluster.primary)
+        await execute(third, "SELECT 9")
+        assert "SELECT 9" in statements_of(proxy.cluster.primary)
         assert proxy.statements("primary", "commit_order") == 1
 
 
 async def test_read_all_writes_of_a_proxy_sees_every_write_through_it() -> None:
     """Also those of sessions that track nothing for themselves."""
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         reader = await proxy.session()
         for setting in ("consistency = 'READ_ALL_WRITES'", "scope = 'proxy'"):
-            await does(reader, f"SET tidegate_{setting}")
+            await execute(reader, f"SET tidegate_{setting}")
         for number, level in enumerate(LEVELS):
             assert await count(reader) == number
             writer = await proxy.session(user="other", password="word")
-            await does(writer, f"SET tidegate_consistency = '{level}'")
-            await does(writer, "INSERT INTO t VALUES (1)")
+            await execute(writer, f"SET tidegate_consistency = '{level}'")
+            await execute(writer, "INSERT INTO t VALUES (1)")
             assert await count(reader) == number + 1, level
 
 
 async def test_bounded_staleness() -> None:
-    async with table(consistency=Level.BOUNDED_STALENESS, staleness=60.0) as proxy:
+    async with table_fixture(consistency=Level.BOUNDED_STALENESS, staleness=60.0) as proxy:
         direct = await proxy.direct()
         client = await proxy.session()
         assert await count(client) == 0
         assert probes(proxy) == 1
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         assert await count(client) == 0, "the bound is a minute"
         assert probes(proxy) == 1
         tight = "/* tidegate consistency='BOUNDED_STALENESS(1us)' */"
         assert await count(client, tight) == 1
         assert await count(client, "/* tidegate consistency='BOUNDED_STALENESS(60m)' */") == 0
-        await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(0.001)'")
+        await execute(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(0.001)'")
         assert await count(client) == 1
 
 
@@ -316,9 +316,9 @@ async def test_what_a_bounded_read_relies_on_is_in_the_log_before_it() -> None:
     """Also a look at the primary that brought no news, which is not logged for its own sake."""
     watched = {"monitor_user": "app", "monitor_password": PASSWORD.encode()}
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(**watched, monitor_interval=0.01, log=log) as proxy:
+    async with table_fixture(**watched, monitor_interval=0.01, log=log) as proxy:
         client = await proxy.session()
-        await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(1s)'")
+        await execute(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(1s)'")
         seen = proxy.shared.topology.observations
         seen.clear()  # of the first look all is news
         await eventually(lambda: seen.since(0.0) is not None)
@@ -344,13 +344,13 @@ async def test_what_a_bounded_read_relies_on_is_in_the_log_before_it() -> None:
 
 async def test_a_write_that_is_named_raises_no_doubt_again() -> None:
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(log=log) as proxy:
+    async with table_fixture(log=log) as proxy:
         client = await proxy.session()
-        await does(client, "SET tidegate_consistency = BEST_EFFORT")
-        await does(client, "INSERT INTO t VALUES (1)")
-        await does(client, "SET tidegate_consistency = READ_OWN_WRITES")
-        await does(client, "INSERT INTO t VALUES (2)")
-        await does(client, "INSERT INTO t VALUES (3)")
+        await execute(client, "SET tidegate_consistency = BEST_EFFORT")
+        await execute(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "SET tidegate_consistency = READ_OWN_WRITES")
+        await execute(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (3)")
         writes = [
             record
             for line in log.take(100).splitlines()
@@ -366,16 +366,16 @@ async def test_a_write_that_is_named_raises_no_doubt_again() -> None:
 
 async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(log=log) as proxy:
+    async with table_fixture(log=log) as proxy:
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         (session,) = proxy.shared.sessions
         topology = proxy.shared.topology
         primary = topology.primary
         topology.promote(topology.replicas[0])
         log.take(1000)
         current = session._current
-        session._session_context.account.enter(
+        session._session_context.account.record(
             current.command, current.outcome, primary, Outcome.OK
         )
         record = json.loads(log.take(1))
@@ -385,10 +385,10 @@ async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:
 
 async def test_a_replica_reads_statements_as_the_primary_does() -> None:
     """By the sql_mode that the session began with, whatever the replica's own default is."""
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         proxy.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
         direct = await proxy.direct()
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         apply(proxy, True)
         await proxy.caught_up()
         client = await proxy.session()

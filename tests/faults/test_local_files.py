@@ -7,8 +7,8 @@ from protocol.packet import frame
 from protocol.response import ErrPacket
 from routing.consistency.decision import Level
 from tests.faults.client import BASE, MODERN, query
-from tests.faults.stage import eventually, stage
-from tests.faults.table import COUNT, count, table
+from tests.faults.proxy_fixture import eventually, proxy_fixture
+from tests.faults.table_fixture import COUNT, count, table_fixture
 
 WANTED = frame(b"\xfb/etc/passwd", 1)
 LOAD = "LOAD DATA LOCAL INFILE 'file' INTO TABLE t"
@@ -29,7 +29,7 @@ FILES = Capability.CLIENT_LOCAL_FILES
 async def test_a_primary_that_wants_a_file_unasked_is_left(
     capabilities: Capability, sql: str
 ) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=capabilities)
         proxy.cluster.primary.faults.raw_reply(WANTED, matching=sql[-40:].encode())
         client.send(query(sql))
@@ -41,7 +41,7 @@ async def test_a_primary_that_wants_a_file_unasked_is_left(
 
 @pytest.mark.parametrize("sql", [LOAD, "SELECT 1; load /* one */ data\n local infile 'x'"])
 async def test_a_client_that_asks_is_asked(sql: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=MODERN | FILES)
         proxy.cluster.primary.faults.raw_reply(WANTED, matching=sql.encode())
         client.send(query(sql))
@@ -49,7 +49,7 @@ async def test_a_client_that_asks_is_asked(sql: str) -> None:
 
 
 async def test_a_long_text_may_ask() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=MODERN | FILES)
         sql = f"/* {'x' * (2 << 20)} */ {LOAD}"
         proxy.cluster.primary.faults.raw_reply(WANTED, matching=LOAD.encode())
@@ -58,7 +58,7 @@ async def test_a_long_text_may_ask() -> None:
 
 
 async def test_a_primary_that_wants_a_file_of_the_proxy_is_left() -> None:
-    async with table(consistency=Level.STRONG) as proxy:
+    async with table_fixture(consistency=Level.STRONG) as proxy:
         client = await proxy.session()
         proxy.cluster.primary.faults.raw_reply(WANTED, matching=b"gtid_executed")
         client.send(query(COUNT))
@@ -67,7 +67,7 @@ async def test_a_primary_that_wants_a_file_of_the_proxy_is_left() -> None:
 
 
 async def test_a_replica_that_wants_a_file_is_left() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=MODERN | FILES)
         for replica in proxy.cluster.replicas:
             replica.faults.raw_reply(WANTED, matching=b"infile", times=None)

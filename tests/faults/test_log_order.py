@@ -10,8 +10,8 @@ from mysql_mocker.state.faults import Gate
 from protocol.gtid import GtidSet
 from routing.record import RecordStream
 from tests.faults.client import Client, query
-from tests.faults.stage import Stage, eventually
-from tests.faults.table import COUNT, apply, count, does, table
+from tests.faults.proxy_fixture import ProxyFixture, eventually
+from tests.faults.table_fixture import COUNT, apply, count, execute, table_fixture
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Scene:
         gate: holds an answer of the replica to that login.
     """
 
-    proxy: Stage
+    proxy: ProxyFixture
     client: Client
     other: Client
     gate: Gate
@@ -40,10 +40,10 @@ class Scene:
 async def _held_login(matching: bytes) -> AsyncIterator[Scene]:
     """Hold the answer to a statement with these bytes, which the proxy sends in a login."""
     log = RecordStream("gate", 0, "a1", 1 << 20)
-    async with table(log=log) as proxy:
+    async with table_fixture(log=log) as proxy:
         client, other = await proxy.session(), await proxy.session()
         assert await count(client) == 0
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         apply(proxy, applying=True)
         await proxy.caught_up()
         gate = proxy.cluster.replicas[0].faults.hold_reply(matching=matching)

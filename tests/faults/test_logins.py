@@ -14,7 +14,7 @@ from protocol.packet import frame
 from protocol.response import ErrPacket
 from tests.faults.client import BASE, MODERN, Client, change_user, finish_change
 from tests.faults.peers import GREETING, OK, err, identity, peer, says, unused_address
-from tests.faults.stage import Stage, before, eventually, stage
+from tests.faults.proxy_fixture import ProxyFixture, before, eventually, proxy_fixture
 
 # Passwords and users.
 
@@ -26,7 +26,7 @@ from tests.faults.stage import Stage, before, eventually, stage
 async def test_who_the_primary_refuses_hears_so_from_the_primary(
     user: str, password: str, tls: bool
 ) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.connect()
         end = await client.log_in(user, password, tls=tls)
         error = ErrPacket.parse(end)
@@ -38,7 +38,7 @@ async def test_who_the_primary_refuses_hears_so_from_the_primary(
 
 
 async def test_unknown_schema() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in(database="nowhere"))
         assert error.code == 1049
@@ -47,7 +47,7 @@ async def test_unknown_schema() -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_an_empty_password(tls: bool) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(user="empty", password="", tls=tls)
         assert (await client.query("SELECT 1")).value == b"1"
 
@@ -70,7 +70,7 @@ async def test_a_server_that_lacks_a_variable_is_named() -> None:
 # A primary that cannot be used.
 
 
-async def expect_2003(proxy: Stage, *words: str) -> None:
+async def expect_2003(proxy: ProxyFixture, *words: str) -> None:
     client = await proxy.connect()
     error = ErrPacket.parse(await client.log_in())
     assert (error.code, error.sqlstate) == (2003, "HY000")
@@ -135,7 +135,7 @@ async def test_the_primary_breaks_the_login(script: str) -> None:
 @pytest.mark.parametrize("script", BROKEN_LOGINS)
 async def test_a_replica_that_breaks_the_login_costs_nobody_a_read(script: str) -> None:
     async with (
-        stage(replicas=0) as behind,
+        proxy_fixture(replicas=0) as behind,
         peer(says(*BROKEN_LOGINS[script])) as broken,
     ):
         async with before(behind.cluster.primary.address, [broken.address]) as proxy:
@@ -229,7 +229,7 @@ BAD_RESPONSES = {
 @pytest.mark.parametrize("case", BAD_RESPONSES)
 async def test_a_bad_response_to_the_greeting(case: str) -> None:
     data, code = BAD_RESPONSES[case]
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.connect()
         await client.greet()
         client.send_bytes(data)
@@ -254,7 +254,7 @@ BAD_PASSWORDS = {
 @pytest.mark.parametrize("case", BAD_PASSWORDS)
 async def test_a_bad_answer_to_the_question_for_the_password(case: str) -> None:
     data, code = BAD_PASSWORDS[case]
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.connect()
         await client.greet()
         client.send(response(), 1)
@@ -271,7 +271,7 @@ async def test_a_bad_answer_to_the_question_for_the_password(case: str) -> None:
 
 @pytest.mark.parametrize("sent", [0, 2, 10, "response", "ssl"])
 async def test_half_a_handshake_ends_with_an_error(sent: int | str) -> None:
-    async with stage(handshake_timeout=0.3) as proxy:
+    async with proxy_fixture(handshake_timeout=0.3) as proxy:
         client = await proxy.connect()
         await client.greet()
         data = {"response": frame(response(), 1), "ssl": frame(SSL_REQUEST, 1)}.get(str(sent))
@@ -294,7 +294,7 @@ async def test_half_a_handshake_ends_with_an_error(sent: int | str) -> None:
 
 
 async def test_clients_that_leave_during_the_login() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         for step in range(5):
             client = await proxy.connect()
             if step > 0:
@@ -312,7 +312,7 @@ async def test_clients_that_leave_during_the_login() -> None:
 
 
 async def test_a_client_leaves_while_the_primary_is_slow_to_log_it_in() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         primary = proxy.cluster.primary
         primary.faults.delay_reply(0.3, matching=b"session_track")
         client = await proxy.connect()
@@ -326,7 +326,7 @@ async def test_a_client_leaves_while_the_primary_is_slow_to_log_it_in() -> None:
 
 
 async def test_client_tls_required() -> None:
-    async with stage(client_tls="required") as proxy:
+    async with proxy_fixture(client_tls="required") as proxy:
         client = await proxy.connect()
         error = ErrPacket.parse(await client.log_in())
         assert (error.code, error.sqlstate) == (3159, "HY000")
@@ -336,7 +336,7 @@ async def test_client_tls_required() -> None:
 
 
 async def test_too_many_connections_and_room_again() -> None:
-    async with stage(max_connections=2) as proxy:
+    async with proxy_fixture(max_connections=2) as proxy:
         first, second = await proxy.session(), await proxy.session()
         third = await proxy.connect()
         payload = await third.read_packet()
@@ -352,7 +352,7 @@ async def test_too_many_connections_and_room_again() -> None:
 
 
 async def test_clients_in_their_handshake_count_as_connections() -> None:
-    async with stage(max_connections=2) as proxy:
+    async with proxy_fixture(max_connections=2) as proxy:
         for _ in range(2):
             await (await proxy.connect()).greet()
         refused = await proxy.connect()
@@ -360,7 +360,7 @@ async def test_clients_in_their_handshake_count_as_connections() -> None:
 
 
 async def test_a_capability_that_was_not_offered_is_not_agreed_on() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         strange = MODERN | Capability.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS
         strange |= Capability.MULTI_FACTOR_AUTHENTICATION | Capability.CLIENT_REMEMBER_OPTIONS
         client = await proxy.session(capabilities=strange)
@@ -368,7 +368,7 @@ async def test_a_capability_that_was_not_offered_is_not_agreed_on() -> None:
 
 
 async def test_a_login_in_single_bytes() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.connect()
         send = client.writer.write
 
@@ -382,7 +382,7 @@ async def test_a_login_in_single_bytes() -> None:
 
 
 async def test_a_command_right_behind_the_login_waits_for_it() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client: Client = await proxy.connect()
         greeting = await client.greet()
         assert greeting.auth_plugin == CACHING_SHA2
@@ -395,7 +395,7 @@ async def test_a_command_right_behind_the_login_waits_for_it() -> None:
 
 
 async def test_the_connection_id_is_the_primary_s() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.connect()
         assert (await client.log_in())[0] == 0x00
         assert client.greeting is not None
@@ -404,7 +404,7 @@ async def test_the_connection_id_is_the_primary_s() -> None:
 
 
 async def test_clients_that_say_nothing_hold_few_connections_to_the_primary() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         silent = [await proxy.connect() for _ in range(100)]
         for client in silent:
             await client.greet()
@@ -413,7 +413,7 @@ async def test_clients_that_say_nothing_hold_few_connections_to_the_primary() ->
 
 
 async def test_the_connection_id_outlives_a_change_of_user() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         before = (await client.query("SELECT CONNECTION_ID()")).value
         client.send(change_user("other"))

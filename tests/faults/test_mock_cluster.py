@@ -12,15 +12,15 @@ import pytest
 from mysql_mocker import MockCluster
 from routing.consistency.decision import Level, Scope
 from tests.faults.client import PASSWORD
-from tests.faults.stage import Stage, before, eventually
-from tests.faults.table import COUNT, count, does
+from tests.faults.proxy_fixture import ProxyFixture, before, eventually
+from tests.faults.table_fixture import COUNT, count, execute
 from tests.faults.test_failover import WATCHED, looked, promoted
 
 INIT = "CREATE TABLE t (id INT)"
 
 
 @asynccontextmanager
-async def staged(**options: Any) -> AsyncIterator[tuple[MockCluster, Stage]]:
+async def before_mock_cluster(**options: Any) -> AsyncIterator[tuple[MockCluster, ProxyFixture]]:
     async with (
         MockCluster(2, user="app", password=PASSWORD, init=INIT, http=0) as cluster,
         before(
@@ -28,9 +28,9 @@ async def staged(**options: Any) -> AsyncIterator[tuple[MockCluster, Stage]]:
             [replica.address for replica in cluster.replicas],
             cluster.cluster,
             **options,
-        ) as stage,
+        ) as proxy,
     ):
-        yield cluster, stage
+        yield cluster, proxy
 
 
 async def post(cluster: MockCluster, path: str, body: object) -> Any:
@@ -48,23 +48,23 @@ async def post(cluster: MockCluster, path: str, body: object) -> Any:
 async def test_lag_by_sql_is_met_at_best_effort_and_not_with_own_writes(
     level: Level, seen: int
 ) -> None:
-    async with staged(consistency=level, wait_budget=0.01) as (_, proxy):
+    async with before_mock_cluster(consistency=level, wait_budget=0.01) as (_, proxy):
         client = await proxy.session()
-        await does(client, "CALL mock.set('replicas', 'lag', '1h')")
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "CALL mock.set('replicas', 'lag', '1h')")
+        await execute(client, "INSERT INTO t VALUES (1)")
         assert await count(client) == seen
-        await does(client, "CALL mock.reset()")
+        await execute(client, "CALL mock.reset()")
         await proxy.caught_up()
         assert await count(client) == 1
 
 
 async def test_a_promotion_by_http_that_loses_is_followed_and_told() -> None:
-    async with staged(**WATCHED, scope=Scope.USER) as (cluster, proxy):
+    async with before_mock_cluster(**WATCHED, scope=Scope.USER) as (cluster, proxy):
         await looked(proxy)
         client = await proxy.session()
         assert await count(client) == 0
         await cluster.set("replicas", applying=False)
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await cluster.set("primary", running=False)
         done = await post(cluster, "/promote", {"server": "replica2", "lose": 1})
         assert done == {"primary": "replica2", "stopped": ["primary"]}
@@ -72,7 +72,7 @@ async def test_a_promotion_by_http_that_loses_is_followed_and_told() -> None:
         await eventually(lambda: proxy.count("tidegate_lost_transactions_total") == 1)
         client = await proxy.session()
         assert (await client.query(COUNT)).error.code == 1105
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         assert await count(client) == 1
 
 
@@ -80,7 +80,7 @@ async def test_a_promotion_by_http_that_loses_is_followed_and_told() -> None:
 async def test_a_connection_that_breaks_at_a_write_is_lost_to_the_client_and_not_run_twice(
     drop: str, rows: int
 ) -> None:
-    async with staged() as (cluster, proxy):
+    async with before_mock_cluster() as (cluster, proxy):
         await cluster.fault("primary", match="INSERT", drop=drop)
         client = await proxy.session()
         assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 2013

@@ -17,8 +17,8 @@ from tests.faults.client import (
     change_user,
     finish_change,
 )
-from tests.faults.stage import asked, eventually
-from tests.faults.table import (
+from tests.faults.proxy_fixture import eventually, statements_of
+from tests.faults.table_fixture import (
     AUTOCOMMIT,
     CLIENTS,
     COUNT,
@@ -27,10 +27,10 @@ from tests.faults.table import (
     NO_BACKSLASH_ESCAPES,
     apply,
     count,
-    does,
-    refused,
-    said,
-    table,
+    execute,
+    expect_refusal,
+    packets_of,
+    table_fixture,
 )
 
 # Settings.
@@ -72,14 +72,14 @@ WRONG = [
 
 
 async def test_wrong_settings_change_nothing() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         client = await proxy.session()
-        await does(client, "SET tidegate_consistency = 'STRONG'")
-        await does(client, "SET tidegate_application = 'shop'")
+        await execute(client, "SET tidegate_consistency = 'STRONG'")
+        await execute(client, "SET tidegate_application = 'shop'")
         before = (await client.query("SHOW TIDEGATE SESSION")).rows
         (session,) = proxy.shared.sessions
         rules = session.state.rules
-        sent = [len(asked(server)) for server in proxy.cluster.servers]
+        sent = [len(statements_of(server)) for server in proxy.cluster.servers]
         for sql in WRONG:
             answer = await client.query(sql)
             assert answer.packets[-1][0] == 0xFF, sql
@@ -87,13 +87,13 @@ async def test_wrong_settings_change_nothing() -> None:
             assert "Tidegate" in answer.error.message, sql
             assert session.state.rules == rules, sql
         assert (await client.query("SHOW TIDEGATE SESSION")).rows == before
-        assert [len(asked(server)) for server in proxy.cluster.servers] == sent
+        assert [len(statements_of(server)) for server in proxy.cluster.servers] == sent
         assert await count(client) == 0
 
 
 async def test_wrong_attributes() -> None:
     capabilities = MODERN | Capability.CLIENT_QUERY_ATTRIBUTES
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(capabilities=capabilities)
         for name, text in (
             ("consistency", "STRONGER"),
@@ -111,7 +111,7 @@ async def test_wrong_attributes() -> None:
             refused_client = await proxy.connect()
             end = await refused_client.log_in(attributes={attribute: "everybody"})
             assert ErrPacket.parse(end).code == 1231
-        assert not any("INSERT" in text for text in asked(proxy.cluster.primary)[1:])
+        assert not any("INSERT" in text for text in statements_of(proxy.cluster.primary)[1:])
 
 
 # Answers of the proxy's own are a server's in form.
@@ -119,7 +119,7 @@ async def test_wrong_attributes() -> None:
 
 @pytest.mark.parametrize("kind", CLIENTS)
 async def test_own_answers_have_the_form_that_the_client_negotiated(kind: str) -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         client = await proxy.session(capabilities=CLIENTS[kind])
         old = not CLIENTS[kind] & Capability.CLIENT_DEPRECATE_EOF
         for sql in (
@@ -130,15 +130,15 @@ async def test_own_answers_have_the_form_that_the_client_negotiated(kind: str) -
             "SELECT @@tidegate_scope, @@tidegate_token AS t",
             "SHOW VARIABLES LIKE 'tidegate%'",
         ):
-            packets = await said(client, sql)  # reads them as its capabilities want
+            packets = await packets_of(client, sql)  # reads them as its capabilities want
             assert len([p for p in packets if p[0] == 0xFE and len(p) == 5]) == 2 * old
-        await said(client, "SET tidegate_scope = 'user'")
+        await packets_of(client, "SET tidegate_scope = 'user'")
         assert (await client.ping()).ok
 
 
 async def test_own_answers_tell_of_the_session() -> None:
     """Clients escape by the status flags that they saw last."""
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
 
         async def status(sql: str) -> int:
@@ -147,16 +147,16 @@ async def test_own_answers_tell_of_the_session() -> None:
 
         for own in ("SET tidegate_scope = 'user'", "SHOW TIDEGATE LAST"):
             assert await status(own) == AUTOCOMMIT
-            await does(client, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+            await execute(client, "SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
             assert await status(own) == AUTOCOMMIT | NO_BACKSLASH_ESCAPES
-            await does(client, "BEGIN")
+            await execute(client, "BEGIN")
             assert await status(own) == AUTOCOMMIT | NO_BACKSLASH_ESCAPES | IN_TRANS
-            await does(client, "COMMIT")
-            await does(client, "SET autocommit = 0")
+            await execute(client, "COMMIT")
+            await execute(client, "SET autocommit = 0")
             assert await status(own) == NO_BACKSLASH_ESCAPES
-            await does(client, "SET sql_mode = DEFAULT")
+            await execute(client, "SET sql_mode = DEFAULT")
             assert await status(own) == 0
-            await does(client, "SET autocommit = 1")
+            await execute(client, "SET autocommit = 1")
 
 
 SUSPICIOUS: dict[str, dict[str, Any]] = {
@@ -173,10 +173,10 @@ SUSPICIOUS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", SUSPICIOUS)
 async def test_a_temporary_table_of_a_call_that_failed(case: str, token: bool) -> None:
     """The next OK packet tells of it, whatever the statement was that it answers."""
-    async with table(**SUSPICIOUS[case], **KEYS) as proxy:
+    async with table_fixture(**SUSPICIOUS[case], **KEYS) as proxy:
         direct = await proxy.direct()
-        await does(direct, "INSERT INTO t VALUES (1)")
-        await does(
+        await execute(direct, "INSERT INTO t VALUES (1)")
+        await execute(
             direct, "CREATE PROCEDURE p() BEGIN CREATE TEMPORARY TABLE t (id INT); SELECT no; END"
         )
         apply(proxy, True)
@@ -185,13 +185,13 @@ async def test_a_temporary_table_of_a_call_that_failed(case: str, token: bool) -
         assert await count(client) == 1
         assert (await client.query("CALL p()")).error.code == 1054
         if token:
-            await does(client, "SELECT @@tidegate_token")
+            await execute(client, "SELECT @@tidegate_token")
         for _ in range(3):
             assert await count(client) == 0
 
 
 async def test_a_login_tells_how_to_escape() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         for mode, flag in (("NO_BACKSLASH_ESCAPES", NO_BACKSLASH_ESCAPES), ("", 0)):
             proxy.cluster.primary.set_variable("sql_mode", mode)
             client = await proxy.connect()
@@ -217,21 +217,21 @@ async def last(client: Client) -> dict[str, str | None]:
 
 
 async def test_show_last() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         client = await proxy.session()
         assert (await client.query("SHOW TIDEGATE LAST")).rows == []
         assert await count(client) == 0
         for _ in range(2):  # neither this nor other statements to the proxy are the last
             found = await last(client)
-            await does(client, "SET tidegate_application = 'x'")
-            await does(client, "SELECT @@tidegate_scope")
+            await execute(client, "SET tidegate_application = 'x'")
+            await execute(client, "SELECT @@tidegate_scope")
         assert found["level"] == "READ_OWN_WRITES"
         assert found["scope"] == "connection"
         assert (found["server"], found["role"]) == (replica.address, "replica")
         assert (found["reason"], found["proof"]) == ("read", "known")
         assert (found["required"], found["own"], found["fallbacks"]) == ("", "", "")
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         found = await last(client)
         assert found["level"] is None
         assert found["role"] == "primary"
@@ -253,14 +253,14 @@ async def test_show_last() -> None:
         assert (found["scope"], found["proof"]) == ("user", "waited")
         assert (await client.query("SELECT no")).error.code == 1054
         assert (await last(client))["server"] == replica.address
-        await refused(client, "/* tidegate scope=no */ SELECT 1")
+        await expect_refusal(client, "/* tidegate scope=no */ SELECT 1")
         assert (await last(client))["server"] == replica.address, "the server's last"
         assert (await client.ping()).ok
         assert (await last(client))["reason"] == "command"
 
 
 async def test_show_session() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(attributes={"tidegate.application": "shop"})
 
         async def shown() -> dict[str, str | None]:
@@ -281,25 +281,25 @@ async def test_show_session() -> None:
         assert (await shown())["in_transaction"] == "unknown"  # an ERR packet does not tell
         assert (await client.query("SELECT id FROM nowhere")).error.code == 1146
         assert (await shown())["in_transaction"] == "unknown"
-        await does(client, "DO 1")
+        await execute(client, "DO 1")
         assert (await shown())["in_transaction"] == "no"
-        await does(client, "SET autocommit = 0")
-        await does(client, "CREATE TEMPORARY TABLE u (id INT)")
-        await does(client, "INSERT INTO t VALUES (1)")
-        await does(client, "SET tidegate_consistency = 'READ_ALL_WRITES'")
+        await execute(client, "SET autocommit = 0")
+        await execute(client, "CREATE TEMPORARY TABLE u (id INT)")
+        await execute(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "SET tidegate_consistency = 'READ_ALL_WRITES'")
         found = await shown()
         assert (found["in_transaction"], found["autocommit"]) == ("yes", "no")
         assert found["pins"] is not None
         assert found["session_track_gtids"] == "ALL_GTIDS"
-        await does(client, "ROLLBACK")
-        await does(client, "SAVEPOINT s")
+        await execute(client, "ROLLBACK")
+        await execute(client, "SAVEPOINT s")
         assert (await shown())["in_transaction"] == "savepoint"
-        await does(client, "ROLLBACK")
+        await execute(client, "ROLLBACK")
         assert (await shown())["in_transaction"] == "no"
 
 
 async def test_show_scopes_has_no_keys_of_others() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(attributes={"tidegate.application": "shop"})
         stranger = await proxy.session(
             user="other", password="word", attributes={"tidegate.application": "blog"}
@@ -307,7 +307,7 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
         for session in (client, stranger):
             for scope in ("user", "application", "proxy"):
                 assert await count(session, f"/* tidegate scope={scope} */") == 0
-        await does(stranger, "INSERT INTO t VALUES (1)")
+        await execute(stranger, "INSERT INTO t VALUES (1)")
 
         async def keys(session: Client) -> list[list[bytes | None]]:
             return [row[:2] for row in (await session.query("SHOW TIDEGATE SCOPES")).rows]
@@ -329,10 +329,10 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
 
 
 async def test_show_servers() -> None:
-    async with table(replicas=2) as proxy:
+    async with table_fixture(replicas=2) as proxy:
         client = await proxy.session()
         assert await count(client) == 0
-        proxy.shared.topology.replicas[1].unreachable(proxy.shared.now())
+        proxy.shared.topology.replicas[1].set_unreachable(proxy.shared.now())
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
         addresses = [server.address.encode() for server in proxy.cluster.servers]
         assert [row[0] for row in rows] == addresses
@@ -345,7 +345,7 @@ async def test_show_servers() -> None:
 
 async def test_a_driver_reads_what_the_proxy_answers() -> None:
     """PyMySQL, in a thread: result sets, warnings, escapes, errors, and back to a server."""
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         await asyncio.to_thread(_drive, proxy.port)
         await eventually(lambda: not proxy.shared.sessions)
 

@@ -7,7 +7,7 @@ import pytest
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet
-from tests.faults.stage import Stage, before, eventually
+from tests.faults.proxy_fixture import ProxyFixture, before, eventually
 
 EXPIRED = err(1820, "You must reset your password")
 MADE = frame(OK, 1)
@@ -46,7 +46,7 @@ def answers(*later: bytes | None, then: bytes = b"") -> Script:
     return script
 
 
-async def after_one_login(proxy: Stage) -> ErrPacket | None:
+async def after_one_login(proxy: ProxyFixture) -> ErrPacket | None:
     """The error of the second client's login; None if it got in."""
     await proxy.session()
     client = await proxy.connect()

@@ -15,8 +15,8 @@ from proxy.client.connection import STREAM_ABOVE
 from proxy.client.requests.commands import prepared as prepared_commands
 from tests.faults.client import MODERN, Answer, Client
 from tests.faults.peers import err
-from tests.faults.stage import Stage, asked, eventually, stage
-from tests.faults.table import apply, table
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture, statements_of
+from tests.faults.table_fixture import apply, table_fixture
 
 ATTRIBUTES = MODERN | Capability.CLIENT_QUERY_ATTRIBUTES
 SELECT = "SELECT COUNT(*) FROM t WHERE id >= ?"
@@ -53,19 +53,21 @@ def counted(answer: Answer) -> int:
     return int.from_bytes(rows[0][2:10], "little")
 
 
-def ran_on_replicas(proxy: Stage, text: str = "SELECT COUNT") -> int:
-    return sum(sql.startswith(text) for replica in proxy.cluster.replicas for sql in asked(replica))
+def ran_on_replicas(proxy: ProxyFixture, text: str = "SELECT COUNT") -> int:
+    return sum(
+        sql.startswith(text) for replica in proxy.cluster.replicas for sql in statements_of(replica)
+    )
 
 
-def ran_on_primary(proxy: Stage, text: str = "SELECT COUNT") -> int:
-    return sum(sql.startswith(text) for sql in asked(proxy.cluster.primary))
+def ran_on_primary(proxy: ProxyFixture, text: str = "SELECT COUNT") -> int:
+    return sum(sql.startswith(text) for sql in statements_of(proxy.cluster.primary))
 
 
 @pytest.mark.parametrize("capabilities", [MODERN, ATTRIBUTES], ids=["plain", "attributes"])
 async def test_a_read_is_prepared_and_executed_on_a_replica_alone(
     capabilities: Capability,
 ) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=capabilities)
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, SELECT)
@@ -76,7 +78,7 @@ async def test_a_read_is_prepared_and_executed_on_a_replica_alone(
 
 
 async def test_an_execution_waits_for_the_session_s_own_write_in_the_same_breath() -> None:
-    async with table(wait_budget=10.0) as proxy:
+    async with table_fixture(wait_budget=10.0) as proxy:
         client = await proxy.session()
         apply(proxy, True)
         statement = await prepare(client, SELECT)
@@ -84,7 +86,7 @@ async def test_an_execution_waits_for_the_session_s_own_write_in_the_same_breath
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
         client.send(ComStmtExecute.of(statement, (number(0),)).serialise(False))
         replica = proxy.cluster.replicas[0]
-        await eventually(lambda: any("WAIT_FOR" in sql for sql in asked(replica)))
+        await eventually(lambda: any("WAIT_FOR" in sql for sql in statements_of(replica)))
         apply(proxy, True)
         assert counted(await client.answer(RESULTS, text=False)) == 1
         assert ran_on_primary(proxy) == 0
@@ -92,7 +94,7 @@ async def test_an_execution_waits_for_the_session_s_own_write_in_the_same_breath
 
 
 async def test_a_replica_that_is_late_gives_the_execution_to_the_primary_with_its_types() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
@@ -104,7 +106,7 @@ async def test_a_replica_that_is_late_gives_the_execution_to_the_primary_with_it
 
 
 async def test_ids_are_the_client_s_own() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         found = [
@@ -120,7 +122,7 @@ async def test_ids_are_the_client_s_own() -> None:
 
 
 async def test_a_failed_prepare_spends_an_id() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         answer = await client.command(b"\x16SELECT FROM WHERE", PREPARED)
         assert answer.error.code == 1064
@@ -129,7 +131,7 @@ async def test_a_failed_prepare_spends_an_id() -> None:
 
 @pytest.mark.parametrize("code", [1243, 1615])
 async def test_a_server_that_forgot_the_statement_is_told_again(code: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, SELECT)
@@ -143,7 +145,7 @@ async def test_a_server_that_forgot_the_statement_is_told_again(code: int) -> No
 
 
 async def test_a_replica_that_cannot_prepare_leaves_it_to_the_primary() -> None:
-    async with stage(replicas=2) as proxy:
+    async with proxy_fixture(replicas=2) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await proxy.caught_up()
@@ -156,7 +158,7 @@ async def test_a_replica_that_cannot_prepare_leaves_it_to_the_primary() -> None:
 
 
 async def test_long_data_of_a_read_follows_it_to_whichever_server_runs_it() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'abcdef'")
         for piece in (b"abc", b"def"):
@@ -175,7 +177,7 @@ async def test_long_data_of_a_read_follows_it_to_whichever_server_runs_it() -> N
 
 
 async def test_reset_forgets_long_data() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
         client.send(ComStmtSendLongData(statement, 0, b"abc").serialise())
@@ -186,7 +188,7 @@ async def test_reset_forgets_long_data() -> None:
 
 
 async def test_long_data_beyond_the_limit_fails_all_executions_before_a_reset() -> None:
-    async with table(max_allowed_packet=4096) as proxy:
+    async with table_fixture(max_allowed_packet=4096) as proxy:
         client = await proxy.session()
         statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
         for _ in range(3):
@@ -204,7 +206,7 @@ async def test_long_data_beyond_the_limit_fails_all_executions_before_a_reset() 
 
 
 async def test_there_is_a_limit() -> None:
-    async with stage(max_prepared_statements=2) as proxy:
+    async with proxy_fixture(max_prepared_statements=2) as proxy:
         client = await proxy.session()
         first = await prepare(client, "SELECT 1")
         await prepare(client, "SELECT 2")
@@ -217,7 +219,7 @@ async def test_there_is_a_limit() -> None:
 async def test_texts_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statements beyond it are prepared and run on the primary, which alone needs their texts."""
     monkeypatch.setattr(prepared_commands, "_MOST_TEXT", 3000)
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         session = next(iter(proxy.shared.sessions))
         value = "x" * 1000
@@ -235,7 +237,7 @@ async def test_texts_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("command", [Command.COM_STMT_EXECUTE, Command.COM_STMT_RESET])
 @pytest.mark.parametrize("known", [False, True], ids=["none", "closed"])
 async def test_unknown_ids(command: Command, known: bool) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, "SELECT 1") if known else 77
         client.send(bytes((Command.COM_STMT_CLOSE,)) + statement.to_bytes(4, "little"))
@@ -247,7 +249,7 @@ async def test_unknown_ids(command: Command, known: bool) -> None:
 
 
 async def test_an_unknown_id_is_not_another_statement_on_the_primary() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await prepare(client, SELECT)  # 1, on the replica alone
@@ -261,7 +263,7 @@ async def test_an_unknown_id_is_not_another_statement_on_the_primary() -> None:
 
 @pytest.mark.parametrize("reset", ["COM_RESET_CONNECTION"])
 async def test_a_reset_drops_them_everywhere(reset: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, SELECT)
@@ -273,7 +275,7 @@ async def test_a_reset_drops_them_everywhere(reset: str) -> None:
 
 
 async def test_a_statement_keeps_the_schema_it_was_prepared_in() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         for sql in ("CREATE TABLE t (id INT)", "CREATE TABLE second.t (id INT)"):
             assert (await client.query(sql)).ok
@@ -289,19 +291,19 @@ async def test_a_statement_keeps_the_schema_it_was_prepared_in() -> None:
 
 
 async def test_a_statement_is_prepared_on_the_primary_before_sql_mode_changes() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, 'SELECT COUNT(*) FROM t WHERE "a" = ?')
         assert (await client.query("SET sql_mode = 'ANSI_QUOTES'")).ok
-        texts = asked(proxy.cluster.primary)
+        texts = statements_of(proxy.cluster.primary)
         assert texts[-2:] == ['SELECT COUNT(*) FROM t WHERE "a" = ?', texts[-1]]
         value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"a")
         assert counted(await execute(client, statement, value)) == 0
 
 
 async def test_the_comment_to_tidegate_counts() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
         comment = "/* tidegate consistency=BEST_EFFORT */ "
@@ -311,7 +313,7 @@ async def test_the_comment_to_tidegate_counts() -> None:
 
 
 async def test_attributes_of_an_execution_count() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(capabilities=ATTRIBUTES)
         statement = await prepare(client, SELECT)
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
@@ -323,7 +325,7 @@ async def test_attributes_of_an_execution_count() -> None:
 
 
 async def test_a_replica_that_dies_before_the_answer_is_passed_on() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, SELECT)
@@ -338,7 +340,7 @@ def reset_of(statement: int) -> bytes:
 
 async def test_what_a_reset_would_drop_is_gone_with_its_replica() -> None:
     """Drivers reset a statement before they execute it again."""
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
@@ -349,7 +351,7 @@ async def test_what_a_reset_would_drop_is_gone_with_its_replica() -> None:
 
 
 async def test_a_cursor_is_reset_with_its_replica() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
@@ -369,7 +371,7 @@ LONG: Mapping[str, Any] = {"a write": "INSERT INTO t VALUES (LENGTH(?))", "a rea
 
 @pytest.mark.parametrize("case", LONG)
 async def test_executions_that_come_in_parts(case: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, LONG[case])
@@ -381,7 +383,7 @@ async def test_executions_that_come_in_parts(case: str) -> None:
 
 
 async def test_an_unknown_execution_that_comes_in_parts() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         payload = b"\x17\x63\0\0\0\0\x01\0\0\0" + bytes(3 << 20)
         client.send_bytes(frame(payload, 0))
@@ -391,7 +393,7 @@ async def test_an_unknown_execution_that_comes_in_parts() -> None:
 
 @pytest.mark.parametrize("case", LONG)
 async def test_long_data_that_comes_in_parts(case: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         statement = await prepare(client, LONG[case])
@@ -407,7 +409,7 @@ async def test_long_data_that_comes_in_parts(case: str) -> None:
 
 
 async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
@@ -427,7 +429,7 @@ async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late(
 
 async def test_a_long_execution_is_refused_once() -> None:
     """Where the primary would read its statement otherwise, and all of it has to come first."""
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE id <> ?")
         (session,) = proxy.shared.sessions

@@ -15,8 +15,8 @@ from protocol.session_track import entry, gtids_entry, state_change_entry
 from proxy.server.gtid_question import PROBE_SQL
 from tests.faults.client import MODERN, Client, query
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows
-from tests.faults.stage import asked, before, eventually, stage
-from tests.faults.table import COUNT, count, table
+from tests.faults.proxy_fixture import before, eventually, proxy_fixture, statements_of
+from tests.faults.table_fixture import COUNT, count, table_fixture
 
 UUID = "11111111-1111-1111-1111-111111111111"
 
@@ -37,7 +37,7 @@ async def expect_lost(client: Client) -> None:
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
 async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None:
     """It may wait for a lock; TCP would take that for a server that has vanished."""
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
         (session,) = proxy.shared.sessions
         assert session._servers.primary is not None
@@ -55,7 +55,7 @@ async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None
 async def test_the_primary_breaks_before_anything_can_be_passed_on(
     bytes_sent: int, statement: str
 ) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         primary = proxy.cluster.primary
         client, other = await proxy.session(), await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
@@ -65,7 +65,7 @@ async def test_the_primary_breaks_before_anything_can_be_passed_on(
             await client.rest()  # the count of columns had been passed on
         else:
             await expect_lost(client)
-        assert asked(primary).count(statement) == 1
+        assert statements_of(primary).count(statement) == 1
         assert (await other.query("SELECT 1")).value == b"1"
         assert proxy.statements("primary", "lost") == 1
         await eventually(lambda: len(proxy.shared.sessions) == 1)
@@ -74,14 +74,14 @@ async def test_the_primary_breaks_before_anything_can_be_passed_on(
 @pytest.mark.parametrize("bytes_sent", [30, 60, 200_000])
 async def test_the_primary_breaks_within_a_result(bytes_sent: int) -> None:
     """What was passed on cannot be taken back: the end of the connection is all that is left."""
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         proxy.cluster.primary.faults.drop_connection_after(bytes_sent, matching=b"REPEAT")
         client.send(query("SELECT REPEAT('x', 1000000)"))
         received = await client.rest()
         assert 0 < len(received) <= bytes_sent
         assert b"Lost connection" not in received
-        assert len(asked(proxy.cluster.primary)) == 1
+        assert len(statements_of(proxy.cluster.primary)) == 1
         assert proxy.statements("primary", "lost") == 1
 
 
@@ -105,7 +105,7 @@ class Unread(asyncio.Transport):
 
 
 async def test_what_a_replica_answers_after_the_primary_was_lost_is_not_counted() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         assert await count(client) == 0
         (session,) = proxy.shared.sessions
@@ -127,7 +127,7 @@ async def test_what_a_replica_answers_after_the_primary_was_lost_is_not_counted(
 async def test_a_replica_that_is_connected_to_after_the_primary_was_lost_serves_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         (session,) = proxy.shared.sessions
         gate = proxy.cluster.replicas[0].faults.hold_reply(matching=b"gtid_owned")
@@ -158,7 +158,7 @@ BROKEN_ANSWERS = {
 
 @pytest.mark.parametrize("case", BROKEN_ANSWERS)
 async def test_the_primary_answers_what_is_no_answer(case: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client, other = await proxy.session(), await proxy.session()
         proxy.cluster.primary.faults.raw_reply(BROKEN_ANSWERS[case], matching=b"UPDATE")
         client.send(query("UPDATE t SET id = 2"))
@@ -171,7 +171,7 @@ async def test_the_primary_answers_what_is_no_answer(case: str) -> None:
 
 
 async def test_the_primary_breaks_the_protocol_within_a_result() -> None:
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         row = frame(b"\xfd\xf0\xff\x00" + bytes(0xFFF0), 9)
         broken = rows()[:-11] + row * 100 + b"\0\0\0\4"
@@ -184,7 +184,7 @@ async def test_the_primary_breaks_the_protocol_within_a_result() -> None:
 
 
 async def test_an_unknown_tracker_costs_nothing() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         state = entry(99, b"whatever") + gtids_entry(GtidSet.parse(f"{UUID}:1-3"))
@@ -197,7 +197,7 @@ async def test_an_unknown_tracker_costs_nothing() -> None:
 
 
 async def test_gtids_that_cannot_be_read_are_asked_for() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("SELECT 1")
@@ -206,7 +206,7 @@ async def test_gtids_that_cannot_be_read_are_asked_for() -> None:
         assert proxy.count("tidegate_unknown_gtid_encodings_total") == 1
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
         assert proxy.statements("primary", "unknown_required") == 1
-        assert PROBE_SQL.decode() in asked(proxy.cluster.primary)
+        assert PROBE_SQL.decode() in statements_of(proxy.cluster.primary)
         await proxy.caught_up()
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
         assert proxy.statements("replica", "read") == 2
@@ -224,7 +224,7 @@ PROBES = {
 
 @pytest.mark.parametrize("case", PROBES)
 async def test_a_probe_that_fails_leaves_the_required_set_unknown(case: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query("CREATE TABLE t (id INT)")).error.code == 1050
@@ -238,7 +238,7 @@ async def test_a_probe_that_fails_leaves_the_required_set_unknown(case: str) -> 
 
 
 async def test_a_probe_does_not_hide_the_warnings_of_what_failed() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query("CREATE TABLE t (id INT)")).error.code == 1050
@@ -251,7 +251,7 @@ async def test_a_probe_does_not_hide_the_warnings_of_what_failed() -> None:
 
 @pytest.mark.parametrize("statement", ["reset", "SET session_track_gtids = OFF"])
 async def test_the_primary_does_not_take_its_settings_again(statement: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         refusal = err(1105, "not today")
         proxy.cluster.primary.faults.raw_reply(
@@ -268,7 +268,7 @@ async def test_the_primary_does_not_take_its_settings_again(statement: str) -> N
 
 @pytest.mark.parametrize("cut", [0, 3])
 async def test_the_primary_breaks_while_it_takes_its_settings_again(cut: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         proxy.cluster.primary.faults.drop_connection_after(
             cut, matching=b"SET SESSION session_track_schema"
@@ -276,7 +276,7 @@ async def test_the_primary_breaks_while_it_takes_its_settings_again(cut: int) ->
         client.send_bytes(frame(b"\x1f", 0) + frame(query("INSERT INTO t VALUES (1)"), 0))
         assert (await client.answer()).ok
         await client.rest()
-        assert not any("INSERT" in text for text in asked(proxy.cluster.primary))
+        assert not any("INSERT" in text for text in statements_of(proxy.cluster.primary))
 
 
 # An idle primary.
@@ -325,13 +325,13 @@ async def test_an_idle_primary_leaves(last: bytes, code: int | None) -> None:
 
 
 async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         client = await proxy.session()
         await client.query("SELECT 1")
         replica.faults.delay_reply(0.2, matching=b"SELECT 2")
         client.send(query("SELECT 2"))
-        await eventually(lambda: "SELECT 2" in asked(replica))
+        await eventually(lambda: "SELECT 2" in statements_of(replica))
         await primary.stop()
         await expect_lost(client)
         assert proxy.statements("lost") == 1
@@ -339,7 +339,7 @@ async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer() 
 
 
 async def test_the_primary_leaves_while_a_replica_is_connected_to() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         replica = proxy.cluster.replicas[0]
         replica.faults.delay_reply(0.3, matching=b"transaction_read_only")
         client = await proxy.session()
@@ -350,7 +350,7 @@ async def test_the_primary_leaves_while_a_replica_is_connected_to() -> None:
 
 
 async def test_the_primary_leaves_while_a_client_uploads() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         client.send_bytes(frame(query(b"SELECT '" + b"x" * (3 << 20)), 0)[: 2 << 20])
         await asyncio.sleep(0.1)
@@ -360,7 +360,7 @@ async def test_the_primary_leaves_while_a_client_uploads() -> None:
 
 async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None:
     """The answer comes while the client still sends: it is passed on, and nothing hangs."""
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         text = query(b"SELECT LENGTH('" + b"x" * (5 << 20) + b"')")
         primary = next(iter(proxy.shared.sessions))._servers.primary
@@ -376,7 +376,7 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
 
 
 async def test_the_primary_restarts() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         primary = proxy.cluster.primary
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
@@ -391,7 +391,7 @@ async def test_the_primary_restarts() -> None:
 
 
 async def test_a_write_is_never_sent_twice() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         primary = proxy.cluster.primary
         first = await proxy.session()
         await first.query("CREATE TABLE t (id INT)")
@@ -401,7 +401,7 @@ async def test_a_write_is_never_sent_twice() -> None:
             client.send(query("INSERT INTO t VALUES (1)"))
             await client.rest()
         assert (await first.query("SELECT COUNT(*) FROM t FOR UPDATE")).value == b"3"
-        assert len([text for text in asked(primary) if "INSERT" in text]) == 3
+        assert len([text for text in statements_of(primary) if "INSERT" in text]) == 3
         assert proxy.count("tidegate_required_unknown_total", "lost") == 3
 
 
@@ -455,7 +455,7 @@ def gtid_executed(state: bytes) -> bytes:
 
 
 async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         primary = proxy.cluster.primary
@@ -479,7 +479,7 @@ async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
     ],
 )
 async def test_tracking_that_was_turned_off_before_the_error_is_on_again(turn_off: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query(turn_off)).error.code == 1146

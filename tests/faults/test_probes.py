@@ -17,7 +17,7 @@ from routing.consistency.decision import Level, LostPolicy, Scope
 from routing.record import RecordStream
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
-from tests.faults.stage import Stage, asked, eventually, stage
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture, statements_of
 
 PROBE = PROBE_SQL
 COUNT = "SELECT COUNT(*) FROM t"
@@ -28,9 +28,13 @@ UUID = "11111111-1111-1111-1111-111111111111"
 
 
 @asynccontextmanager
-async def strong(sessions: int = 2, **options: Any) -> AsyncIterator[tuple[Stage, list[Client]]]:
+async def strong(
+    sessions: int = 2, **options: Any
+) -> AsyncIterator[tuple[ProxyFixture, list[Client]]]:
     """Sessions at STRONG that have read a replica; it applies no more, and `t` is empty."""
-    async with stage(**{"consistency": Level.STRONG, "wait_budget": 0.05, **options}) as proxy:
+    async with proxy_fixture(
+        **{"consistency": Level.STRONG, "wait_budget": 0.05, **options}
+    ) as proxy:
         direct = await proxy.direct()
         assert (await direct.query("CREATE TABLE t (id INT)")).ok
         clients = [await proxy.session() for _ in range(sessions)]
@@ -43,21 +47,21 @@ async def strong(sessions: int = 2, **options: Any) -> AsyncIterator[tuple[Stage
         yield proxy, [direct, *clients]
 
 
-def held(proxy: Stage, times: int = 1) -> Gate:
+def held(proxy: ProxyFixture, times: int = 1) -> Gate:
     """Keep back the primary's answers to the next probes."""
     return proxy.cluster.primary.faults.hold_reply(PROBE, times)
 
 
-def probes(proxy: Stage) -> int:
+def probes(proxy: ProxyFixture) -> int:
     """Probes that the primary was sent."""
-    return asked(proxy.cluster.primary).count(PROBE.decode())
+    return statements_of(proxy.cluster.primary).count(PROBE.decode())
 
 
 async def reached(gate: Gate) -> None:
     await eventually(lambda: gate.held == 1)
 
 
-async def send(proxy: Stage, *clients: Client) -> None:
+async def send(proxy: ProxyFixture, *clients: Client) -> None:
     """Let clients read; return when the proxy has all their reads."""
     for client in clients:
         before = sum(
@@ -67,7 +71,7 @@ async def send(proxy: Stage, *clients: Client) -> None:
         await eventually(lambda: sum(s._current.is_waiting for s in sessions(proxy)) > before)  # noqa: B023
 
 
-async def replicas_catch_up(proxy: Stage) -> None:
+async def replicas_catch_up(proxy: ProxyFixture) -> None:
     for replica in proxy.cluster.replicas:
         replica.applying = True
     await proxy.caught_up()
@@ -75,7 +79,7 @@ async def replicas_catch_up(proxy: Stage) -> None:
         server.caught_up()
 
 
-def sessions(proxy: Stage) -> list[Any]:
+def sessions(proxy: ProxyFixture) -> list[Any]:
     return list(proxy.shared.sessions)
 
 
@@ -146,7 +150,7 @@ async def test_many_readers_ask_far_less_often_than_they_read() -> None:
 
 
 @asynccontextmanager
-async def two_wait(**options: Any) -> AsyncIterator[tuple[Stage, list[Client], Gate]]:
+async def two_wait(**options: Any) -> AsyncIterator[tuple[ProxyFixture, list[Client], Gate]]:
     """A probe that one session leads and another shares is in flight; then a row is written."""
     async with strong(3, **options) as (proxy, (direct, earlier, leader, other)):
         first, gate = held(proxy), held(proxy)
@@ -222,7 +226,7 @@ async def test_the_leaders_primary_connection_breaks() -> None:
         gate.open()
 
 
-def _leads(proxy: Stage, session: Any) -> bool:
+def _leads(proxy: ProxyFixture, session: Any) -> bool:
     return proxy.shared.probes._gathering.asked[:1] == [session]
 
 
@@ -331,7 +335,7 @@ async def test_a_probe_that_is_never_answered() -> None:
         assert proxy.statements("primary", "probe_failed") == 1
 
 
-def leader_waits(proxy: Stage) -> bool:
+def leader_waits(proxy: ProxyFixture) -> bool:
     return any(s._current.stage != "done" for s in sessions(proxy))
 
 
@@ -402,7 +406,7 @@ async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
 
 
 async def test_the_first_read_of_a_scope_asks_and_the_others_do_not() -> None:
-    async with stage(scope=Scope.USER, wait_budget=0.05) as proxy:
+    async with proxy_fixture(scope=Scope.USER, wait_budget=0.05) as proxy:
         writer = await proxy.session()
         await writer.query("CREATE TABLE t (id INT)")
         await proxy.caught_up()

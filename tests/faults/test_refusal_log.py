@@ -18,7 +18,13 @@ from proxy.serve import drain
 from proxy.shared import refusals
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.peers import unused_address
-from tests.faults.stage import Stage, asked, before, eventually, stage
+from tests.faults.proxy_fixture import (
+    ProxyFixture,
+    before,
+    eventually,
+    proxy_fixture,
+    statements_of,
+)
 
 SECRET = "never-to-be-seen"
 
@@ -45,33 +51,33 @@ def address(client: Client) -> str:
 # Each cause, with the client's address.
 
 
-async def wrong_password(proxy: Stage, client: Client) -> None:
+async def wrong_password(proxy: ProxyFixture, client: Client) -> None:
     await client.log_in(password=SECRET)
 
 
-async def no_tls(proxy: Stage, client: Client) -> None:
+async def no_tls(proxy: ProxyFixture, client: Client) -> None:
     await client.log_in()
 
 
-async def bad_attribute(proxy: Stage, client: Client) -> None:
+async def bad_attribute(proxy: ProxyFixture, client: Client) -> None:
     await client.log_in(attributes={"tidegate.consistency": "NONE"})
 
 
-async def bad_compression(proxy: Stage, client: Client) -> None:
+async def bad_compression(proxy: ProxyFixture, client: Client) -> None:
     capabilities = MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
     await client.log_in(capabilities=capabilities, zstd_level=99)
 
 
-async def bad_handshake(proxy: Stage, client: Client) -> None:
+async def bad_handshake(proxy: ProxyFixture, client: Client) -> None:
     await client.greet()
     client.send(b"garbage", 1)
 
 
-async def silent(proxy: Stage, client: Client) -> None:
+async def silent(proxy: ProxyFixture, client: Client) -> None:
     await client.greet()
 
 
-async def too_many(proxy: Stage, client: Client) -> None:
+async def too_many(proxy: ProxyFixture, client: Client) -> None:
     pass
 
 
@@ -91,7 +97,7 @@ UNNAMED = ("protocol", "timeout", "max_connections")
 @pytest.mark.parametrize("cause", CASES)
 async def test_who_is_refused_and_why(cause: str, caplog: pytest.LogCaptureFixture) -> None:
     visit, options, why = CASES[cause]
-    async with stage(**options) as proxy:
+    async with proxy_fixture(**options) as proxy:
         client = await proxy.connect()
         await visit(proxy, client)
         await client.rest()
@@ -113,7 +119,7 @@ async def test_a_primary_that_is_not_there(caplog: pytest.LogCaptureFixture) -> 
 
 
 async def test_a_change_of_user(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         client.send(change_user("other"))
         assert (await finish_change(client, SECRET))[0] == 0xFF
@@ -131,7 +137,7 @@ async def test_a_change_of_user(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_who_leaves_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         (await proxy.connect()).abort()
         await eventually(lambda: proxy.count("tidegate_clients_refused_total", "closed") == 1)
         assert refused(caplog) == []
@@ -141,7 +147,7 @@ async def test_who_leaves_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_name_cannot_write_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         name = "x\nERROR all is lost\r\x1b[2J\u2028" + "y" * 5000
         await (await proxy.connect()).log_in(user=name)
         (line,) = refused(caplog)
@@ -167,7 +173,7 @@ def record(text: str) -> logging.LogRecord:
 async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with stage(max_connections=0) as proxy:
+    async with proxy_fixture(max_connections=0) as proxy:
         now = proxy.shared.now()
         monkeypatch.setattr(proxy.shared.refusals, "_now", lambda: now)
         for _ in range(50):
@@ -203,7 +209,7 @@ async def test_the_listener_survives_that_no_more_files_can_be_opened(
 
     monkeypatch.setattr(acceptor.Acceptor, "_rest", counted)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         served = await proxy.session()
         clients = [socket.socket() for _ in range(40)]
         try:
@@ -234,7 +240,7 @@ sys.exit(main(sys.argv[1:]))
 
 async def test_a_process_that_may_open_few_files(tmp_path: Path) -> None:
     """More clients than it may have files, and when they are gone, it serves the next."""
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         host, port = "127.0.0.1", proxy.cluster.primary.port
         errors = tmp_path / "stderr"
         with errors.open("wb") as stderr:
@@ -288,10 +294,12 @@ async def test_a_stop_tells_whom_it_cuts_off(
 ) -> None:
     monkeypatch.setattr(serve, "_DRAIN_S", 0.1)
     monkeypatch.setattr(serve, "_DRAIN_TELLS_S", 0.06)
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         idle, busy = await proxy.session(), await proxy.session()
         busy.send(query("DO SLEEP(2)"))
-        await eventually(lambda: any("SLEEP" in sql for sql in asked(proxy.cluster.primary)))
+        await eventually(
+            lambda: any("SLEEP" in sql for sql in statements_of(proxy.cluster.primary))
+        )
         await drain(proxy.shared)
         assert lines(caplog, "proxy.serve") == [
             "INFO stopping: 2 sessions are open",

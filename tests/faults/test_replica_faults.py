@@ -13,13 +13,20 @@ from protocol.packet import frame
 from routing.consistency.decision import TimeoutPolicy
 from tests.faults.client import Client, query
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows, says
-from tests.faults.stage import ACCOUNTS, Stage, asked, before, eventually, stage
+from tests.faults.proxy_fixture import (
+    ACCOUNTS,
+    ProxyFixture,
+    before,
+    eventually,
+    proxy_fixture,
+    statements_of,
+)
 
 
 @asynccontextmanager
-async def behind(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+async def behind(**options: Any) -> AsyncIterator[tuple[ProxyFixture, Client]]:
     """A session whose next read has to wait: its replica is connected and does not apply."""
-    async with stage(**{"wait_budget": 0.2, **options}) as proxy:
+    async with proxy_fixture(**{"wait_budget": 0.2, **options}) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await proxy.caught_up()
@@ -30,13 +37,13 @@ async def behind(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
         yield proxy, client
 
 
-async def expect_from_primary(proxy: Stage, client: Client, reason: str) -> None:
+async def expect_from_primary(proxy: ProxyFixture, client: Client, reason: str) -> None:
     assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
     assert proxy.statements("primary", reason, "ok") == 1
     assert proxy.count("tidegate_fallbacks_total", reason) == 1
 
 
-async def expect_on_replica(proxy: Stage, client: Client) -> None:
+async def expect_on_replica(proxy: ProxyFixture, client: Client) -> None:
     """The session reads from the replica again."""
     for replica in proxy.cluster.replicas:
         replica.applying = True
@@ -44,7 +51,7 @@ async def expect_on_replica(proxy: Stage, client: Client) -> None:
     (session,) = proxy.shared.sessions
     for server in proxy.shared.topology.replicas:
         server.caught_up()
-        server.reached()
+        server.set_reachable()
     await eventually(lambda: not any(connection.busy for connection in session._servers.replicas))
     count = proxy.statements("replica", "ok")
     assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
@@ -108,7 +115,7 @@ async def test_a_replica_that_answers_0_and_breaks_before_the_result() -> None:
         await proxy.caught_up()
         replica.faults.drop_connection_after(0, matching=b"SELECT id")
         await expect_from_primary(proxy, client, "replica_lost")
-        assert any("WAIT_FOR" in text for text in asked(replica))
+        assert any("WAIT_FOR" in text for text in statements_of(replica))
         await expect_on_replica(proxy, client)
 
 
@@ -138,7 +145,7 @@ async def test_on_timeout_error() -> None:
         assert error.code == 3024
         assert "200 ms" in error.message
         assert (await client.query("INSERT INTO t VALUES (2)")).ok
-        assert not any("SELECT id" in text for text in asked(proxy.cluster.primary))
+        assert not any("SELECT id" in text for text in statements_of(proxy.cluster.primary))
 
 
 async def test_on_timeout_error_with_commands_right_behind() -> None:
@@ -148,7 +155,9 @@ async def test_on_timeout_error_with_commands_right_behind() -> None:
         # The replica still drains what came too late; the primary always has the answer.
         assert (await client.answer()).value == b"1"
         assert (await client.answer()).ok
-        assert len([text for text in asked(proxy.cluster.primary) if "SELECT id" in text]) == 1
+        assert (
+            len([text for text in statements_of(proxy.cluster.primary) if "SELECT id" in text]) == 1
+        )
 
 
 async def test_on_timeout_stale() -> None:
@@ -172,8 +181,8 @@ async def test_a_read_is_not_sent_twice_while_a_late_answer_drains() -> None:
         replica.faults.clear()
         assert any(connection.busy for connection in session._servers.replicas)
         assert (await client.query("SELECT id + 1 FROM t")).value == b"2"
-        assert asked(primary).count("SELECT id + 1 FROM t") == 1
-        assert "SELECT id + 1 FROM t" not in asked(replica)
+        assert statements_of(primary).count("SELECT id + 1 FROM t") == 1
+        assert "SELECT id + 1 FROM t" not in statements_of(replica)
         assert proxy.statements("primary", "replica_behind") == 1
         assert any(connection.busy for connection in session._servers.replicas)
         await expect_on_replica(proxy, client)
@@ -195,7 +204,7 @@ async def test_a_late_result_beyond_the_limit_ends_the_replicas_connection() -> 
 
 @pytest.mark.parametrize("cut", [0, 1, 4])
 async def test_a_replica_breaks_before_the_first_byte_of_the_result(cut: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         proxy.cluster.replicas[0].faults.drop_connection_after(cut, matching=b"SELECT 7")
@@ -206,13 +215,13 @@ async def test_a_replica_breaks_before_the_first_byte_of_the_result(cut: int) ->
 
 
 async def test_a_replica_breaks_within_the_result() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client, other = await proxy.session(), await proxy.session()
         await client.query("SELECT 1")
         proxy.cluster.replicas[0].faults.drop_connection_after(1000, matching=b"REPEAT")
         client.send(query("SELECT REPEAT('x', 100000)"))
         assert 0 < len(await client.rest()) <= 1000
-        assert not any("REPEAT" in text for text in asked(proxy.cluster.primary))
+        assert not any("REPEAT" in text for text in statements_of(proxy.cluster.primary))
         assert proxy.statements("replica", "lost") == 1
         assert (await other.query("SELECT 8")).value == b"8"
 
@@ -227,7 +236,7 @@ BROKEN_RESULTS = {
 
 @pytest.mark.parametrize("case", BROKEN_RESULTS)
 async def test_a_replica_breaks_the_protocol(case: str) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         proxy.cluster.replicas[0].faults.raw_reply(BROKEN_RESULTS[case], matching=b"SELECT 7")
@@ -239,7 +248,7 @@ async def test_a_replica_breaks_the_protocol(case: str) -> None:
 @pytest.mark.parametrize("extra", [b"\0", b"garbage", err(4031, "idle", 0), OK])
 async def test_a_replica_says_more_than_the_answer(extra: bytes) -> None:
     """The answer is good; the connection is not used again, and the client does not wait."""
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         reply = rows([b"7"]) + extra
@@ -252,7 +261,7 @@ async def test_a_replica_says_more_than_the_answer(extra: bytes) -> None:
 
 @pytest.mark.parametrize("code", [1290, 1792, 1836])
 async def test_a_replica_may_not_run_it(code: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         proxy.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
@@ -264,7 +273,7 @@ async def test_a_replica_may_not_run_it(code: int) -> None:
 
 @pytest.mark.parametrize("code", [1053, 3032])
 async def test_a_replica_goes_away_with_a_word(code: int) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         proxy.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
@@ -275,7 +284,7 @@ async def test_a_replica_goes_away_with_a_word(code: int) -> None:
 
 
 async def test_a_replicas_other_errors_are_the_clients() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         error = (await client.query("SELECT * FROM nowhere")).error
         assert error.code == 1146
@@ -303,7 +312,7 @@ async def test_an_error_that_comes_in_parts() -> None:
         await gate.wait()
 
     async with (
-        stage(replicas=0) as real,
+        proxy_fixture(replicas=0) as real,
         peer(script) as replica,
     ):
         async with before(real.cluster.primary.address, [replica.address]) as proxy:
@@ -317,7 +326,7 @@ async def test_an_error_that_comes_in_parts() -> None:
 
 
 async def test_an_idle_replica_leaves_and_nobody_notices() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         replica = proxy.cluster.replicas[0]
@@ -330,7 +339,7 @@ async def test_an_idle_replica_leaves_and_nobody_notices() -> None:
 
 async def test_a_replica_that_lost_its_gtids_is_not_believed() -> None:
     """What an earlier incarnation had applied proves nothing about this one."""
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("INSERT INTO t VALUES (1)")
@@ -359,7 +368,7 @@ async def test_a_replica_that_lost_its_gtids_is_not_believed() -> None:
 
 async def test_a_silent_replica_is_not_tried_by_every_session() -> None:
     async with (
-        stage(replicas=0) as real,
+        proxy_fixture(replicas=0) as real,
         peer(says(b"", then_waits=True)) as silent,
         before(real.cluster.primary.address, [silent.address], connect_timeout=0.3) as proxy,
     ):
@@ -373,7 +382,7 @@ async def test_a_silent_replica_is_not_tried_by_every_session() -> None:
 
 
 async def test_a_replica_that_refuses_a_user_serves_the_others() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         del proxy.cluster.replicas[0].accounts["other"]
         refused = await proxy.session(user="other", password="word")
         for _ in range(3):
@@ -386,7 +395,7 @@ async def test_a_replica_that_refuses_a_user_serves_the_others() -> None:
 
 
 async def test_the_next_replica_is_taken_where_one_fails() -> None:
-    async with stage(replicas=3) as proxy:
+    async with proxy_fixture(replicas=3) as proxy:
         await proxy.cluster.replicas[0].stop()
         await proxy.cluster.replicas[1].stop()
         for _ in range(4):
@@ -396,7 +405,7 @@ async def test_the_next_replica_is_taken_where_one_fails() -> None:
 
 
 async def test_a_primary_without_replicas() -> None:
-    async with stage(replicas=0) as proxy:
+    async with proxy_fixture(replicas=0) as proxy:
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
@@ -407,7 +416,7 @@ async def test_a_primary_without_replicas() -> None:
 
 
 async def test_a_replica_that_does_not_take_a_variable() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
         await client.query("SET time_zone = '+05:00'")
@@ -441,7 +450,7 @@ async def test_a_schema_that_a_late_replica_has_not_yet() -> None:
         await client.query("USE third")
         assert (await client.query("SELECT id FROM t")).rows == [[b"3"]]
         assert proxy.count("tidegate_fallbacks_total", "wait_timeout") == 1
-        await eventually(lambda: "SELECT id FROM t" in asked(replica))
+        await eventually(lambda: "SELECT id FROM t" in statements_of(replica))
         replica.applying = True
         await proxy.caught_up()
         (server,) = proxy.shared.topology.replicas
@@ -453,7 +462,7 @@ async def test_a_schema_that_a_late_replica_has_not_yet() -> None:
 
 async def test_a_replica_is_as_reset_as_the_session() -> None:
     """Also one that is connected to after the reset: it is told what the session begins with."""
-    async with stage(replicas=1) as proxy:
+    async with proxy_fixture(replicas=1) as proxy:
         client = await proxy.session()
         await client.query("SET time_zone = '+05:00'")
         assert (await client.command(b"\x1f")).ok
@@ -465,7 +474,7 @@ async def test_a_replica_is_as_reset_as_the_session() -> None:
 
 
 async def test_show_warnings_follows_the_read() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         assert (await client.query("SELECT * FROM nowhere")).error.code == 1146
         assert (await client.query("SHOW WARNINGS")).rows[0][1] == b"1146"
@@ -478,7 +487,7 @@ async def test_show_warnings_follows_the_read() -> None:
 
 
 async def test_show_warnings_follows_the_read_past_commands_without_a_statement() -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session()
         await client.query("CREATE DATABASE app")
         assert (await client.query("SELECT * FROM nowhere")).error.code == 1146
@@ -511,7 +520,7 @@ def breaks_after(packets: int) -> Script:
 @pytest.mark.parametrize("packets", range(5))
 async def test_a_replica_resets_the_connection(packets: int) -> None:
     async with (
-        stage(replicas=0) as real,
+        proxy_fixture(replicas=0) as real,
         peer(breaks_after(packets)) as replica,
     ):
         async with before(real.cluster.primary.address, [replica.address]) as proxy:
@@ -525,7 +534,7 @@ async def test_a_kill_reaches_the_replica_that_runs_the_read() -> None:
     async with behind(wait_budget=30) as (proxy, client):
         replica = proxy.cluster.replicas[0]
         client.send(query("SELECT id FROM t"))
-        await eventually(lambda: any("WAIT_FOR" in text for text in asked(replica)))
+        await eventually(lambda: any("WAIT_FOR" in text for text in statements_of(replica)))
         (session,) = proxy.shared.sessions
         assert session._servers.active_replica is not None
         killer = await proxy.session()

@@ -12,21 +12,29 @@ from protocol.packet import frame
 from routing.consistency.decision import Level, TimeoutPolicy
 from tests.faults.client import Client
 from tests.faults.peers import OK, err, rows
-from tests.faults.stage import Stage, asked, eventually
-from tests.faults.table import CLIENTS, COUNT, apply, count, does, said, table
+from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
+from tests.faults.table_fixture import (
+    CLIENTS,
+    COUNT,
+    apply,
+    count,
+    execute,
+    packets_of,
+    table_fixture,
+)
 
 SUBSET = b"SELECT GTID_SUBSET"
 WAIT = b"SELECT WAIT_FOR_EXECUTED_GTID_SET"
 
 
 @asynccontextmanager
-async def audited(share: float = 1.0, **options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+async def audited(share: float = 1.0, **options: Any) -> AsyncIterator[tuple[ProxyFixture, Client]]:
     """A session that has written; its replica has that, too, and the session has read there."""
-    async with table(self_audit=share, **options) as proxy:
+    async with table_fixture(self_audit=share, **options) as proxy:
         apply(proxy, True)
         client = await proxy.session()
         assert await count(client) == 0
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         await proxy.caught_up()
         assert await count(client, "/* tidegate wait_budget=5s */") == 1
         yield proxy, client
@@ -35,18 +43,18 @@ async def audited(share: float = 1.0, **options: Any) -> AsyncIterator[tuple[Sta
 WRITE = "INSERT INTO t VALUES ({})"
 
 
-def results(proxy: Stage) -> dict[str, float]:
+def results(proxy: ProxyFixture) -> dict[str, float]:
     name = "tidegate_audited_reads_total"
     return {result: proxy.count(name, result) for result in ("held", "stale", "unanswered")}
 
 
-def proven(proxy: Stage) -> float:
+def proven(proxy: ProxyFixture) -> float:
     return proxy.count("tidegate_stale_reads_proven_total")
 
 
-def audits(proxy: Stage) -> int:
+def audits(proxy: ProxyFixture) -> int:
     (replica,) = proxy.cluster.replicas
-    return len([text for text in asked(replica) if text.startswith("SELECT GTID_SUBSET")])
+    return len([text for text in statements_of(replica) if text.startswith("SELECT GTID_SUBSET")])
 
 
 # On sound clusters.
@@ -56,17 +64,17 @@ def audits(proxy: Stage) -> int:
 async def test_audits_hold_and_nobody_sees_them(kind: str) -> None:
     async with audited(wait_budget=5.0) as (proxy, _):
         plain = await proxy.session(capabilities=CLIENTS[kind])
-        expected = await said(plain, "SELECT id FROM t")  # needs nothing: not audited
+        expected = await packets_of(plain, "SELECT id FROM t")  # needs nothing: not audited
         assert results(proxy) == {"held": 1, "stale": 0, "unanswered": 0}
         client = await proxy.session(capabilities=CLIENTS[kind])
-        await said(client, "INSERT INTO t VALUES (2)")
-        await said(client, "DELETE FROM t WHERE id = 2")
+        await packets_of(client, "INSERT INTO t VALUES (2)")
+        await packets_of(client, "DELETE FROM t WHERE id = 2")
         await proxy.caught_up()
         for _ in range(3):
-            assert await said(client, "SELECT id FROM t") == expected
-        await said(client, "USE second")
-        await said(client, "SET time_zone = '+00:00'")
-        assert await said(client, "SELECT id FROM test.t") == expected
+            assert await packets_of(client, "SELECT id FROM t") == expected
+        await packets_of(client, "USE second")
+        await packets_of(client, "SET time_zone = '+00:00'")
+        assert await packets_of(client, "SELECT id FROM test.t") == expected
         assert results(proxy) == {"held": 5, "stale": 0, "unanswered": 0}
         assert audits(proxy) == 5
         assert proven(proxy) == 0
@@ -76,9 +84,9 @@ async def test_which_reads_are_audited() -> None:
     async with audited() as (proxy, client):
         before = audits(proxy)
         assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == 1
-        await does(client, "BEGIN")
+        await execute(client, "BEGIN")
         assert await count(client) == 1
-        await does(client, "COMMIT")
+        await execute(client, "COMMIT")
         stranger = await proxy.session()
         assert await count(stranger) == 1
         assert audits(proxy) == before
@@ -101,11 +109,11 @@ async def test_nothing_is_proven_under_load() -> None:
         proxy.cluster.replicas[0].apply_delay = 0.01
         clients = [await proxy.session() for _ in range(6)]
         for client in clients:
-            await does(client, "SELECT 1")
+            await execute(client, "SELECT 1")
 
         async def work(client: Client, number: int) -> None:
             for round_ in range(6):
-                await does(client, WRITE.format(number))
+                await execute(client, WRITE.format(number))
                 assert await count(client) > round_
 
         await asyncio.gather(*(work(client, n) for n, client in enumerate(clients)))
@@ -121,7 +129,7 @@ async def test_a_replica_whose_wait_says_what_is_not_so(caplog: pytest.LogCaptur
     async with audited() as (proxy, client):
         (replica,) = proxy.cluster.replicas
         apply(proxy, False)
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         lie = rows([b"0", b"1"], columns=2)
         replica.faults.raw_reply(lie, matching=WAIT, times=None)
         wait = "/* tidegate wait_budget=5s */"
@@ -165,7 +173,7 @@ async def test_a_replica_that_lost_what_it_had() -> None:
 async def test_what_is_given_openly_as_stale_is_not_proven() -> None:
     async with audited(on_timeout=TimeoutPolicy.STALE) as (proxy, client):
         apply(proxy, False)
-        await does(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "INSERT INTO t VALUES (2)")
         assert await count(client) == 1
         assert proxy.count("tidegate_stale_reads_total") == 1
         assert proven(proxy) == 0

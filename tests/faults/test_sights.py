@@ -15,8 +15,8 @@ from proxy.server.gtid_question import PROBE_SQL
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from tests.faults.client import Client, query
 from tests.faults.peers import OK, err, rows
-from tests.faults.stage import Stage, asked, eventually
-from tests.faults.table import COUNT, count, does, table
+from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
+from tests.faults.table_fixture import COUNT, count, execute, table_fixture
 from tests.support.doubts import may_have_seen
 
 LEVELS = ("MONOTONIC_READS", "READ_ALL_WRITES")
@@ -33,12 +33,12 @@ UNFINISHED = {
 
 
 @asynccontextmanager
-async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+async def seen(**options: Any) -> AsyncIterator[tuple[ProxyFixture, Client]]:
     """A session that was shown something by a replica, and has to read from the primary."""
-    async with table(**{"consistency": Level.MONOTONIC_READS, **options}) as proxy:
+    async with table_fixture(**{"consistency": Level.MONOTONIC_READS, **options}) as proxy:
         client = await proxy.session()
         assert await count(client) == 0
-        await does(client, "SELECT GET_LOCK('here', 1)")
+        await execute(client, "SELECT GET_LOCK('here', 1)")
         (session,) = proxy.shared.sessions
         may_have_seen(session.state.own_scope)
         yield proxy, client
@@ -48,14 +48,14 @@ async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
 async def test_a_primary_that_does_not_say_that_it_finished_is_not_read(case: str) -> None:
     async with seen() as (proxy, client):
         proxy.cluster.primary.faults.raw_reply(UNFINISHED[case], matching=WAIT_FOR_OWNED)
-        before = asked(proxy.cluster.primary).count(COUNT)
+        before = statements_of(proxy.cluster.primary).count(COUNT)
         client.send_bytes(frame(query(COUNT), 0) + frame(query("SELECT @@version"), 0))
         error = (await client.answer()).error
         assert error.code == 3024
         assert "is still committing" in error.message
         # What was sent right behind gets its own answer.
         assert (await client.answer()).value is not None
-        assert asked(proxy.cluster.primary).count(COUNT) == before
+        assert statements_of(proxy.cluster.primary).count(COUNT) == before
         assert proxy.count("tidegate_stale_reads_total") == 0
         assert await count(client) == 0
 
@@ -63,18 +63,18 @@ async def test_a_primary_that_does_not_say_that_it_finished_is_not_read(case: st
 async def test_the_statement_is_not_sent_before_the_primary_has_finished() -> None:
     async with seen() as (proxy, client):
         gate = proxy.cluster.primary.faults.hold_reply(WAIT_FOR_OWNED)
-        before = asked(proxy.cluster.primary).count(COUNT)
+        before = statements_of(proxy.cluster.primary).count(COUNT)
         client.send(query(COUNT))
         await eventually(lambda: gate.held == 1)
-        assert asked(proxy.cluster.primary).count(COUNT) == before
+        assert statements_of(proxy.cluster.primary).count(COUNT) == before
         gate.open()
         assert (await client.answer()).value == b"0"
-        texts = asked(proxy.cluster.primary)
+        texts = statements_of(proxy.cluster.primary)
         # It is asked once; what the primary shows from then on is no older.
         assert await count(client) == 0
-        assert [WAIT_FOR_OWNED.decode() in text for text in asked(proxy.cluster.primary)].count(
-            True
-        ) == 1
+        assert [
+            WAIT_FOR_OWNED.decode() in text for text in statements_of(proxy.cluster.primary)
+        ].count(True) == 1
         assert texts[-1] == COUNT
 
 
@@ -97,12 +97,12 @@ async def test_the_client_leaves_while_the_primary_is_asked_to_finish() -> None:
 
 async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
     """It left late replicas; by the time that the primary has not finished, one has caught up."""
-    async with table(replicas=1, consistency=Level.MONOTONIC_READS) as proxy:
+    async with table_fixture(replicas=1, consistency=Level.MONOTONIC_READS) as proxy:
         direct = await proxy.direct()
         client = await proxy.session()
         assert await count(client) == 0
         (session,) = proxy.shared.sessions
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         (replica,) = proxy.shared.topology.replicas
         replica.timed_out(proxy.shared.now() + 1000)
         may_have_seen(session.state.own_scope)
@@ -114,7 +114,7 @@ async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
         await eventually(lambda: gate.held == 1)
         proxy.cluster.replicas[0].applying = True
         await proxy.caught_up()
-        replica.proved(executed | GtidSet.parse(f"{OTHER}:99"), replica.epoch)
+        replica.add_proof(executed | GtidSet.parse(f"{OTHER}:99"), replica.epoch)
         gate.open()
         assert (await client.answer()).value == b"1"
         assert proxy.statements("replica", "read", "known") == 2
@@ -146,24 +146,26 @@ async def test_what_may_write_runs_behind_the_question() -> None:
     async with seen() as (proxy, client):
         faults = proxy.cluster.primary.faults
         faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         assert proxy.count("tidegate_stale_reads_total") == 0
         faults.raw_reply(rows([b"1"]), matching=WAIT_FOR_OWNED)
-        await does(client, "SELECT COUNT(*) FROM t; INSERT INTO t VALUES (2)")
+        await execute(client, "SELECT COUNT(*) FROM t; INSERT INTO t VALUES (2)")
         assert proxy.count("tidegate_stale_reads_total") == 1
 
 
 @pytest.mark.parametrize("sql", ["SET NAMES utf8mb4", "USE test", "COMMIT", "SELECT ROW_COUNT()"])
 async def test_what_shows_no_data_is_not_kept_waiting(sql: str) -> None:
     async with seen() as (proxy, client):
-        await does(client, sql)
-        assert not any(WAIT_FOR_OWNED.decode() in text for text in asked(proxy.cluster.primary))
+        await execute(client, sql)
+        assert not any(
+            WAIT_FOR_OWNED.decode() in text for text in statements_of(proxy.cluster.primary)
+        )
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -> None:
     """The read that asked for the probe may end up there, where the replicas are late."""
-    async with table(consistency=Level(level)) as proxy:
+    async with table_fixture(consistency=Level(level)) as proxy:
         client = await proxy.session()
         assert await count(client) == 0
         (session,) = proxy.shared.sessions
@@ -176,7 +178,7 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
         for replica in proxy.shared.topology.replicas:
             replica.timed_out(proxy.shared.now() + 1000)
         assert await count(client) == 0
-        texts = asked(proxy.cluster.primary)
+        texts = statements_of(proxy.cluster.primary)
         assert proxy.count("tidegate_probes_total") == 1
         assert texts[-1] == COUNT
         assert "gtid_owned,_latin1'#" in texts[-2]
@@ -184,11 +186,11 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
 
 @pytest.mark.parametrize("lost", ["server", "client"])
 async def test_what_was_shown_in_part_was_shown(lost: str) -> None:
-    async with table(scope=Scope.USER, consistency=Level.MONOTONIC_READS) as proxy:
+    async with table_fixture(scope=Scope.USER, consistency=Level.MONOTONIC_READS) as proxy:
         other = await proxy.session()
         assert await count(other) == 0
         client = await proxy.session()
-        await does(other, "SET tidegate_consistency = DEFAULT")
+        await execute(other, "SET tidegate_consistency = DEFAULT")
         (state,) = proxy.shared.scopes.states()
         state.seen_on = None
         begun = rows([b"1"])[:-20]
@@ -202,4 +204,4 @@ async def test_what_was_shown_in_part_was_shown(lost: str) -> None:
         else:
             client.abort()
         await eventually(lambda: len(proxy.shared.sessions) == 1)
-        assert state.seen
+        assert state.is_unbounded

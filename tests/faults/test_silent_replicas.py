@@ -12,7 +12,7 @@ from proxy.monitor import liveness
 from routing.servers import liveness_timer
 from routing.servers.topology import Server
 from tests.faults.client import Client, query
-from tests.faults.stage import Stage, before, eventually, stage
+from tests.faults.proxy_fixture import ProxyFixture, before, eventually, proxy_fixture
 from tests.faults.valve import Valve, valve
 
 COUNT = "SELECT COUNT(*) FROM t"
@@ -27,9 +27,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def frozen(**options: Any) -> AsyncIterator[tuple[Stage, Valve, Server]]:
+async def frozen(**options: Any) -> AsyncIterator[tuple[ProxyFixture, Valve, Server]]:
     """A proxy before one replica, behind a valve; `t` is empty."""
-    async with stage(replicas=1) as real:
+    async with proxy_fixture(replicas=1) as real:
         direct = await real.direct()
         assert (await direct.query("CREATE TABLE t (id INT)")).ok
         await real.caught_up()
@@ -47,7 +47,7 @@ async def frozen(**options: Any) -> AsyncIterator[tuple[Stage, Valve, Server]]:
             way.open()
 
 
-async def reading(proxy: Stage, sql: str = COUNT) -> Client:
+async def reading(proxy: ProxyFixture, sql: str = COUNT) -> Client:
     """A session that has read the replica."""
     client = await proxy.session()
     assert (await client.query(sql)).value == b"0"
@@ -61,7 +61,7 @@ async def some_looks() -> None:
         await asyncio.sleep(0.02)
 
 
-def left(proxy: Stage) -> float:
+def left(proxy: ProxyFixture) -> float:
     return proxy.count("tidegate_fallbacks_total", "replica_lost")
 
 

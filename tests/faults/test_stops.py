@@ -3,14 +3,14 @@
 import pytest
 
 from proxy.serve import drain
-from tests.faults.stage import stage
+from tests.faults.proxy_fixture import proxy_fixture
 
 
 @pytest.mark.parametrize("tls", [False, True])
 async def test_an_idle_client_that_does_not_close_its_side_holds_up_no_stop(
     tls: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with stage() as proxy:
+    async with proxy_fixture() as proxy:
         client = await proxy.session(tls=tls)
         client.writer.transport.pause_reading()
         await drain(proxy.shared)

@@ -13,8 +13,8 @@ import pytest
 from protocol.gtid import GtidSet
 from routing.consistency.decision import Scope
 from tests.faults.client import Client
-from tests.faults.stage import Stage, eventually, stage
-from tests.faults.table import COUNT, count, does
+from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
+from tests.faults.table_fixture import COUNT, count, execute
 
 LOST = 3
 INSERT = "INSERT INTO t VALUES ({})"
@@ -22,22 +22,22 @@ IDENTITY = b"SELECT @@server_uuid"
 
 
 @asynccontextmanager
-async def with_table(**options: Any) -> AsyncIterator[Stage]:
-    async with stage(2, **{"scope": Scope.USER, "wait_budget": 0.1, **options}) as proxy:
+async def with_table(**options: Any) -> AsyncIterator[ProxyFixture]:
+    async with proxy_fixture(2, **{"scope": Scope.USER, "wait_budget": 0.1, **options}) as proxy:
         direct = await proxy.direct()
-        await does(direct, "CREATE TABLE t (id INT)")
+        await execute(direct, "CREATE TABLE t (id INT)")
         await proxy.caught_up()
         yield proxy
 
 
-async def write_and_lose(proxy: Stage) -> None:
+async def write_and_lose(proxy: ProxyFixture) -> None:
     """Three writes are acknowledged and replicated; the primary restarts without their names."""
     primary = proxy.cluster.primary
     client = await proxy.session()
     assert await count(client) == 0
     kept = primary.gtids.executed
     for number in range(LOST):
-        await does(client, INSERT.format(number))
+        await execute(client, INSERT.format(number))
     await proxy.caught_up()
     await primary.stop()
     primary.gtids.reset()
@@ -48,7 +48,7 @@ async def write_and_lose(proxy: Stage) -> None:
 
 async def write_as_many(client: Client) -> None:
     for number in range(10, 10 + LOST):
-        await does(client, INSERT.format(number))
+        await execute(client, INSERT.format(number))
 
 
 async def test_names_that_are_given_again_at_once_hide_nothing() -> None:
@@ -63,7 +63,7 @@ async def test_names_that_are_given_again_at_once_hide_nothing() -> None:
         assert "acknowledged writes are gone" in error.message
         assert await count(client) == 2 * LOST  # the mocker has kept the rows
         assert proxy.count("tidegate_lost_transactions_total") == LOST
-        assert all(replica.diverged for replica in proxy.shared.topology.replicas)
+        assert all(replica.has_diverged for replica in proxy.shared.topology.replicas)
         assert proxy.statements("replica", "known") == 1, "the one before it"
 
 
@@ -82,7 +82,7 @@ async def test_what_a_replica_is_about_to_apply_counts() -> None:
         replica = proxy.cluster.replicas[0]
         replica.set_variable("gtid_owned", f"{proxy.cluster.primary.gtids.next_gtid().text}#7")
         await proxy.session()
-        assert [replica.diverged for replica in proxy.shared.topology.replicas] == [True, False]
+        assert [replica.has_diverged for replica in proxy.shared.topology.replicas] == [True, False]
 
 
 async def test_other_logins_wait_for_the_first_ones_comparison() -> None:
@@ -98,7 +98,7 @@ async def test_other_logins_wait_for_the_first_ones_comparison() -> None:
         for gate in gates:
             gate.open()
         assert [end[0] for end in await asyncio.gather(*logins)] == [0] * 5
-        assert all(replica.diverged for replica in proxy.shared.topology.replicas)
+        assert all(replica.has_diverged for replica in proxy.shared.topology.replicas)
         assert all(gate.held == 1 for gate in gates), "one comparison is enough"
 
 
@@ -114,7 +114,7 @@ async def test_the_one_that_compares_may_break() -> None:
         gate.open()
         ends = await asyncio.gather(*logins)
         assert sorted(end[0] for end in ends) == [0x00, 0xFF]
-        assert all(replica.diverged for replica in proxy.shared.topology.replicas)
+        assert all(replica.has_diverged for replica in proxy.shared.topology.replicas)
 
 
 async def test_a_replica_that_says_nothing_holds_nobody_up(
@@ -136,15 +136,15 @@ async def test_a_replica_that_says_nothing_holds_nobody_up(
 async def test_a_plain_restart_accuses_nobody() -> None:
     async with with_table() as proxy:
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         assert await count(client) == 1
         await proxy.cluster.primary.restart()
         await client.rest()
         for _ in range(3):
             client = await proxy.session()
-            await does(client, "INSERT INTO t VALUES (2)")
+            await execute(client, "INSERT INTO t VALUES (2)")
             assert (await client.query(COUNT)).rows
-        assert not any(replica.diverged for replica in proxy.shared.topology.replicas)
+        assert not any(replica.has_diverged for replica in proxy.shared.topology.replicas)
         assert not any(replica.errant for replica in proxy.shared.topology.replicas)
         assert proxy.count("tidegate_lost_transactions_total") == 0
 
@@ -157,7 +157,7 @@ async def test_sessions_of_an_ended_incarnation_end() -> None:
         primary = proxy.shared.topology.primary
         start = primary._started
         later = (start[1] + 100.0, start[1] + 101.0)
-        primary.observed(primary.uuid, later, GtidSet.parse(""), primary.applied, later[1])
+        primary.observe(primary.uuid, later, GtidSet.parse(""), primary.applied, later[1])
         assert session._servers.primary is not None
         other = await proxy.connect()
         await other.log_in()

@@ -10,8 +10,8 @@ from routing.consistency.decision import LostPolicy, Scope
 from tests.faults.client import (
     Client,
 )
-from tests.faults.stage import Stage
-from tests.faults.table import (
+from tests.faults.proxy_fixture import ProxyFixture
+from tests.faults.table_fixture import (
     COUNT,
     FOREIGN,
     FOREVER,
@@ -22,9 +22,9 @@ from tests.faults.table import (
     OLD,
     apply,
     count,
-    does,
-    refused,
-    table,
+    execute,
+    expect_refusal,
+    table_fixture,
     value,
 )
 
@@ -35,7 +35,7 @@ async def token_of(client: Client) -> str:
     return token.decode()
 
 
-def required(proxy: Stage) -> list[GtidSet]:
+def required(proxy: ProxyFixture) -> list[GtidSet]:
     """What each session, and each wide scope, has to see."""
     sessions = [session.state.own_scope for session in proxy.shared.sessions]
     return [scope.everything for scope in (*sessions, *proxy.shared.scopes.states())]
@@ -43,29 +43,29 @@ def required(proxy: Stage) -> list[GtidSet]:
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_token_carries_a_write_to_another_session(level: str) -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         writer, reader = await proxy.session(), await proxy.session(user="other", password="word")
         assert await count(reader) == 0
-        await does(writer, f"SET tidegate_consistency = '{level}'")
-        await does(writer, "INSERT INTO t VALUES (1)")
+        await execute(writer, f"SET tidegate_consistency = '{level}'")
+        await execute(writer, "INSERT INTO t VALUES (1)")
         token = await token_of(writer)
-        await does(reader, f"SET tidegate_consistency = '{level}'")
-        await does(reader, f"SET tidegate_token = '{token}'")
+        await execute(reader, f"SET tidegate_consistency = '{level}'")
+        await execute(reader, f"SET tidegate_token = '{token}'")
         assert await count(reader) == (level != "BEST_EFFORT")
-        await does(reader, "SET tidegate_consistency = DEFAULT")
+        await execute(reader, "SET tidegate_consistency = DEFAULT")
         assert await count(reader) == 1
         assert token_of_same(await token_of(reader), token)
 
 
 async def test_no_token_stands_for_what_was_not_logged() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         client, other = await proxy.session(), await proxy.session()
-        await does(client, "SET sql_log_bin = 0")
-        await does(client, "INSERT INTO t VALUES (1)")
-        await does(client, "SET sql_log_bin = 1")
+        await execute(client, "SET sql_log_bin = 0")
+        await execute(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "SET sql_log_bin = 1")
         assert await count(client) == 1
         assert await count(other) == 0
-        await refused(client, "SELECT @@tidegate_token", "without a GTID")
+        await expect_refusal(client, "SELECT @@tidegate_token", "without a GTID")
         await token_of(other)
         assert proxy.count("tidegate_unlogged_writes_total") == 1
 
@@ -77,55 +77,55 @@ def token_of_same(token: str, other: str) -> bool:
 
 @pytest.mark.parametrize("scope", ["user", "application", "proxy"])
 async def test_a_token_counts_in_the_scope_that_it_was_given_to(scope: str) -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         writer = await proxy.session(user="other", password="word")
         first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
-            await does(client, f"SET tidegate_application = 'shop', tidegate_scope = '{scope}'")
+            await execute(client, f"SET tidegate_application = 'shop', tidegate_scope = '{scope}'")
             assert await count(client) == 0
         direct = await proxy.direct()
-        await does(direct, "INSERT INTO t VALUES (1)")
-        await does(writer, "SET tidegate_consistency = 'STRONG'")
+        await execute(direct, "INSERT INTO t VALUES (1)")
+        await execute(writer, "SET tidegate_consistency = 'STRONG'")
         assert await count(writer) == 1
         foreign = sign(proxy.cluster.primary.gtids.executed, FOREVER, TokenKeys((OLD,)))
         assert await count(second) == 0, "nobody knows of the write"
-        await does(first, f"SET tidegate_token = '{foreign}'")
+        await execute(first, f"SET tidegate_token = '{foreign}'")
         assert await count(second) == 1
         assert await count(first) == 1
 
 
 async def test_a_token_and_the_scope_for_it_in_one_statement() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         direct = await proxy.direct()
         first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
             assert await count(client, "/* tidegate scope=user */") == 0
-        await does(direct, "INSERT INTO t VALUES (1)")
+        await execute(direct, "INSERT INTO t VALUES (1)")
         token = sign(proxy.cluster.primary.gtids.executed, FOREVER, TokenKeys((KEY,)))
-        await does(first, f"SET tidegate_token = '{token}', tidegate_scope = 'user'")
+        await execute(first, f"SET tidegate_token = '{token}', tidegate_scope = 'user'")
         assert await count(second) == 0
         assert await count(second, "/* tidegate scope=user */") == 1
 
 
 async def test_a_token_inside_a_transaction() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         writer, reader = await proxy.session(), await proxy.session()
-        await does(writer, "BEGIN")
-        await does(writer, "INSERT INTO t VALUES (1)")
+        await execute(writer, "BEGIN")
+        await execute(writer, "INSERT INTO t VALUES (1)")
         answer = await writer.query("SELECT @@tidegate_token")
         assert answer.ok.status & IN_TRANS
-        await does(writer, "COMMIT")
+        await execute(writer, "COMMIT")
         token = await token_of(writer)
-        await does(reader, "BEGIN")
+        await execute(reader, "BEGIN")
         assert (await reader.query(f"SET tidegate_token = '{token}'")).ok.status & IN_TRANS
-        await does(reader, "COMMIT")
+        await execute(reader, "COMMIT")
         assert await count(reader) == 1
 
 
 async def test_bad_tokens_change_nothing() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         client = await proxy.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "INSERT INTO t VALUES (1)")
         good = await token_of(client)
         gtids = GtidSet.parse(f"{FOREIGN}:1-5")
         keys = TokenKeys((KEY,))
@@ -164,28 +164,28 @@ async def test_bad_tokens_change_nothing() -> None:
             assert (await client.query(f"SET tidegate_token = {value}")).error.code == 1231
         # Nobody looks into what is so long: it is a server that refuses it.
         assert (await client.query(f"SET tidegate_token = '{'A' * 100_000}'")).error.code == 1193
-        await does(client, f"SET tidegate_token = '{good}'")
+        await execute(client, f"SET tidegate_token = '{good}'")
 
 
 async def test_there_are_no_tokens_without_a_key() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session()
         token = sign(GtidSet.parse(f"{FOREIGN}:1"), FOREVER, TokenKeys((KEY,)))
-        await refused(client, "SELECT @@tidegate_token", "token-key-file")
-        await refused(client, f"SET tidegate_token = '{token}'", "token-key-file")
+        await expect_refusal(client, "SELECT @@tidegate_token", "token-key-file")
+        await expect_refusal(client, f"SET tidegate_token = '{token}'", "token-key-file")
         rows = (await client.query("SHOW VARIABLES LIKE 'tidegate_%'")).rows
         assert b"tidegate_token" not in [name for name, _ in rows]
-        await does(client, "SET tidegate_consistency = 'BEST_EFFORT'")
-        await refused(client, "SELECT @@tidegate_token", "token-key-file")
+        await execute(client, "SET tidegate_consistency = 'BEST_EFFORT'")
+        await expect_refusal(client, "SELECT @@tidegate_token", "token-key-file")
 
 
 async def test_a_set_that_is_too_long_for_a_token() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         client = await proxy.session()
         (session,) = proxy.shared.sessions
         numbers = ":".join(str(number) for number in range(1, 6000, 2))
         session.state.own_scope.own = GtidSet.parse(f"{FOREIGN}:{numbers}")
-        await refused(client, "SELECT @@tidegate_token", "too large")
+        await expect_refusal(client, "SELECT @@tidegate_token", "too large")
         assert (await client.query("SELECT 1")).value == b"1"
 
 
@@ -194,13 +194,13 @@ async def test_a_set_that_is_too_long_for_a_token() -> None:
 async def test_a_token_with_transactions_that_the_primary_does_not_have(
     level: str, policy: LostPolicy
 ) -> None:
-    async with table(**KEYS, on_lost_writes=policy) as proxy:
+    async with table_fixture(**KEYS, on_lost_writes=policy) as proxy:
         apply(proxy, True)
         client = await proxy.session()
-        await does(client, f"SET tidegate_consistency = '{level}'")
+        await execute(client, f"SET tidegate_consistency = '{level}'")
         assert await count(client) == 0
         lost = sign(GtidSet.parse(f"{FOREIGN}:1-5:7"), FOREVER, TokenKeys((KEY,)))
-        await does(client, f"SET tidegate_token = '{lost}'")
+        await execute(client, f"SET tidegate_token = '{lost}'")
         if policy is LostPolicy.ERROR:
             error = (await client.query(COUNT)).error
             assert error.code == 1105
@@ -214,19 +214,19 @@ async def test_a_token_with_transactions_that_the_primary_does_not_have(
         ((_, _, known, _, _, named, _),) = (await client.query("SHOW TIDEGATE SCOPES")).rows
         assert (known, named) == (b"yes", f"{FOREIGN}:1-5:7".encode())
         # Again: lost again, and told again.
-        await does(client, f"SET tidegate_token = '{lost}'")
+        await execute(client, f"SET tidegate_token = '{lost}'")
         if policy is LostPolicy.ERROR:
             assert (await client.query(COUNT)).error.code == 1105
         assert await count(client) == 0
 
 
 async def test_what_is_lost_is_told_to_one_reader_of_a_scope() -> None:
-    async with table(**KEYS, scope=Scope.USER) as proxy:
+    async with table_fixture(**KEYS, scope=Scope.USER) as proxy:
         first, second = await proxy.session(), await proxy.session()
         for client in (first, second):
             assert await count(client) == 0
         lost = sign(GtidSet.parse(f"{FOREIGN}:1"), FOREVER, TokenKeys((KEY,)))
-        await does(first, f"SET tidegate_token = '{lost}'")
+        await execute(first, f"SET tidegate_token = '{lost}'")
         assert (await second.query(COUNT)).error.code == 1105
         assert await count(first) == 0
         assert await count(second) == 0
@@ -235,15 +235,15 @@ async def test_what_is_lost_is_told_to_one_reader_of_a_scope() -> None:
 
 
 async def test_what_is_lost_does_not_hold_a_write_or_a_transaction_up() -> None:
-    async with table(**KEYS) as proxy:
+    async with table_fixture(**KEYS) as proxy:
         client = await proxy.session()
         lost = sign(GtidSet.parse(f"{FOREIGN}:1"), FOREVER, TokenKeys((KEY,)))
-        await does(client, f"SET tidegate_token = '{lost}'")
-        await does(client, "INSERT INTO t VALUES (1)")
-        await does(client, "BEGIN")
+        await execute(client, f"SET tidegate_token = '{lost}'")
+        await execute(client, "INSERT INTO t VALUES (1)")
+        await execute(client, "BEGIN")
         await client.query(COUNT)
-        await does(client, "INSERT INTO t VALUES (2)")
-        await does(client, "COMMIT")
+        await execute(client, "INSERT INTO t VALUES (2)")
+        await execute(client, "COMMIT")
         answers = [await client.query(COUNT) for _ in range(3)]
         errors = [answer for answer in answers if answer.packets[-1][0] == 0xFF]
         assert len(errors) <= 1

@@ -5,8 +5,8 @@ import pytest
 from protocol.response import ErrPacket
 from routing.consistency.decision import Level, Scope
 from tests.faults.client import BASE, query
-from tests.faults.stage import eventually
-from tests.faults.table import COUNT, count, does, probes, table
+from tests.faults.proxy_fixture import eventually
+from tests.faults.table_fixture import COUNT, count, execute, probes, table_fixture
 
 WRITES = "ANALYZE TABLE t"
 PING = b"\x0e"
@@ -14,7 +14,7 @@ REFUSED = b"\x09\x00\x00\x01\xff\x25\x05#70100"
 
 
 async def test_a_result_ends_when_it_is_known_what_it_wrote() -> None:
-    async with table(scope=Scope.USER) as proxy:
+    async with table_fixture(scope=Scope.USER) as proxy:
         client, other = await proxy.session(capabilities=BASE), await proxy.session()
         primary = proxy.cluster.primary
         await count(other)
@@ -35,7 +35,7 @@ async def test_a_result_ends_when_it_is_known_what_it_wrote() -> None:
 
 
 async def test_what_the_primary_does_not_say_may_be_anything() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(capabilities=BASE)
         proxy.cluster.primary.faults.raw_reply(REFUSED, matching=PING)
         assert (await client.query(WRITES)).rows
@@ -46,7 +46,7 @@ async def test_what_the_primary_does_not_say_may_be_anything() -> None:
 @pytest.mark.parametrize("sent", [0, 3])
 @pytest.mark.parametrize("sql", [WRITES, "CALL nothing()", f"{COUNT} FOR UPDATE"])
 async def test_a_primary_that_is_lost_before_it_says_it(sql: str, sent: int) -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(capabilities=BASE)
         proxy.cluster.primary.faults.drop_connection_after(sent, matching=PING)
         client.send(query(sql))
@@ -59,7 +59,7 @@ async def test_a_primary_that_is_lost_before_it_says_it(sql: str, sent: int) -> 
 
 
 async def test_commands_that_wait_are_answered_in_order() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(capabilities=BASE)
         texts = [WRITES, COUNT, "SELECT 'a'", "INSERT INTO t VALUES (1)", COUNT]
         for text in texts:
@@ -71,7 +71,7 @@ async def test_commands_that_wait_are_answered_in_order() -> None:
 
 
 async def test_a_client_that_leaves_meanwhile() -> None:
-    async with table() as proxy:
+    async with table_fixture() as proxy:
         client = await proxy.session(capabilities=BASE)
         gate = proxy.cluster.primary.faults.hold_reply(matching=PING)
         client.send(query(WRITES))
@@ -83,10 +83,10 @@ async def test_a_client_that_leaves_meanwhile() -> None:
 
 async def test_what_is_told_late_is_shown_late() -> None:
     """Who reads behind an answer's end has the primary asked what there was then."""
-    async with table(scope=Scope.PROXY, consistency=Level.MONOTONIC_READS) as proxy:
+    async with table_fixture(scope=Scope.PROXY, consistency=Level.MONOTONIC_READS) as proxy:
         client, other = await proxy.session(capabilities=BASE), await proxy.session()
         await count(other)
-        await does(client, "SELECT GET_LOCK('a', 1)")  # it reads on the primary
+        await execute(client, "SELECT GET_LOCK('a', 1)")  # it reads on the primary
         gate = proxy.cluster.primary.faults.hold_reply(matching=PING)
         client.send(query(COUNT))
         await eventually(lambda: gate.held)

@@ -191,7 +191,7 @@ class World:
         primary, replica = proxy.topology.servers
         for server, uuid in ((primary, UUID), (replica, "another")):
             server.__init__(server.name, server.role)  # type: ignore[misc] # all is forgotten
-            server.observed(uuid, (0, 0), EMPTY, EMPTY)
+            server.observe(uuid, (0, 0), EMPTY, EMPTY)
         self.size = size
         self._servers: list[FakeServer] = []
         self._waiting: list[ClientSession] = []

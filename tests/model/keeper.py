@@ -39,23 +39,23 @@ class Keeper:
     def ahead(self, scope: ScopeState) -> None:
         self.mark((scope.kind, scope.key))
 
-    def changed(self, scope: ScopeState) -> None:
+    def on_change(self, scope: ScopeState) -> None:
         self._changed[scope.kind, scope.key] = scope
         self._gone.discard((scope.kind, scope.key))
 
-    def dropped(self, scope: ScopeState) -> None:
+    def on_drop(self, scope: ScopeState) -> None:
         key = scope.kind, scope.key
         self.mark(key)
         self._changed.pop(key, None)
         self._gone.add(key)
 
-    def unlogged(self, keys: tuple[ScopeKey, ...]) -> None:
+    def on_unlogged_write(self, keys: tuple[ScopeKey, ...]) -> None:
         if not keys:
             self.unlogged_keys = None
         elif self.unlogged_keys is not None:
             self.unlogged_keys.update(keys)
 
-    def judged(self, diverged_gtids: dict[str, GtidSet]) -> None:
+    def on_compared(self, diverged_gtids: dict[str, GtidSet]) -> None:
         """Servers were compared with the primary."""
         self.diverged_gtids = diverged_gtids
 
@@ -105,7 +105,7 @@ class Keeper:
         self._taken_gone = set()
         self._is_written = False
         for scope, kept in taken:
-            if scope.keeper is self and scope.kept(kept):
+            if scope.keeper is self and scope.on_kept(kept):
                 self.clear((scope.kind, scope.key))
 
     # The end of a proxy

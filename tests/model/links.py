@@ -137,9 +137,9 @@ class Link:
         uuid, executed = answer.uuid, answer.gtids
         before, epoch = self.applied_before, self.epoch_before
         at = self.asked_at
-        self.epoch = self.server.observed(uuid, started, executed, before, 0.0, epoch, at)
+        self.epoch = self.server.observe(uuid, started, executed, before, 0.0, epoch, at)
         if self.confirms:
-            self.server.confirmed(self.epoch, self.asked_at)
+            self.server.add_confirmation(self.epoch, self.asked_at)
 
     def close(self) -> None:
         """Hang up."""

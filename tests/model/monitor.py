@@ -34,7 +34,7 @@ class Monitor:
             self._links[server] = link = Link(server, proxy.servers[server], self._answered)
             link.identify("OFF", proxy.now())
         else:
-            server.unreachable(proxy.now())
+            server.set_unreachable(proxy.now())
         return True
 
     def end(self) -> None:
@@ -48,7 +48,7 @@ class Monitor:
             del self._links[server]
             link.close()
             proxy.primary_epoch.leave(self)
-            server.unreachable(proxy.now())
+            server.set_unreachable(proxy.now())
             return
         purpose = link.purposes.popleft()
         if purpose == "compare":
@@ -59,13 +59,13 @@ class Monitor:
             return
         link.identified(answer, proxy.start_slack)
         server.keeps_order(answer.ordered, link.asked_at, proxy.now())
-        server.reached()
+        server.set_reachable()
         topology = proxy.topology
         if server is not topology.primary:
             return
         if proxy.primary_epoch.has_begun():
             topology.compare(self._held[server], answer.gtids | answer.owned)
-            proxy.keeper.judged(topology.diverged_gtids)
+            proxy.keeper.on_compared(topology.diverged_gtids)
             topology.observations.add(link.asked_at, answer.gtids)
         else:
             proxy.primary_epoch.begin(self, link)

@@ -121,7 +121,7 @@ def keep_only_the_last_tracker(patch: pytest.MonkeyPatch) -> None:
         self.own = gtids
         self.changed_at = self.used_at = now
 
-    patch.setattr(ScopeState, "wrote", wrote)
+    patch.setattr(ScopeState, "record_write", wrote)
 
 
 @_mutant(replicas=_DISORDER, clients=2)
@@ -132,7 +132,7 @@ def keep_only_the_highest_number(patch: pytest.MonkeyPatch) -> None:
         self.own = GtidSet({tsid: [(end - 1, end)] for tsid, end in ends.items()})
         self.changed_at = self.used_at = now
 
-    patch.setattr(ScopeState, "wrote", wrote)
+    patch.setattr(ScopeState, "record_write", wrote)
 
 
 @_mutant(seed=10)
@@ -164,23 +164,23 @@ def ignore_writes_that_nobody_tracks(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(levels=_REMEMBERING)
 def forget_what_was_observed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScopeState, "saw", lambda self, executed, now=0.0: None)
-    patch.setattr(ScopeState, "showed", lambda self, server, epoch: None)
+    patch.setattr(ScopeState, "record_executed", lambda self, executed, now=0.0: None)
+    patch.setattr(ScopeState, "record_answer", lambda self, server, epoch: None)
 
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=25)
 def take_a_tracker_for_a_bound_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
     """But rows are visible before their GTID is in any set."""
-    patch.setattr(ScopeState, "showed", lambda self, server, epoch: None)
+    patch.setattr(ScopeState, "record_answer", lambda self, server, epoch: None)
 
 
 @_mutant(levels=_REMEMBERING, scopes=(Scope.PROXY,), seldom=("commit",), seed=34)
 def take_what_the_primary_has_executed_for_all_that_was_seen(patch: pytest.MonkeyPatch) -> None:
     """But a replica can show what the primary is still committing."""
-    probed = ScopeState.probed
+    probed = ScopeState.on_probe
     patch.setattr(
         ScopeState,
-        "probed",
+        "on_probe",
         lambda self, executed, doubts, owned=None: probed(self, executed, doubts),
     )
 
@@ -305,12 +305,12 @@ def join_the_probe_in_flight(patch: pytest.MonkeyPatch) -> None:
     seed=14,
 )
 def a_probe_ends_all_doubts(patch: pytest.MonkeyPatch) -> None:
-    probed = ScopeState.probed
+    probed = ScopeState.on_probe
 
     def end_all(self: ScopeState, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
         probed(self, executed, self.doubts, owned)
 
-    patch.setattr(ScopeState, "probed", end_all)
+    patch.setattr(ScopeState, "on_probe", end_all)
 
 
 @_mutant(levels=(Level.STRONG,))
@@ -338,7 +338,7 @@ def a_bound_is_as_good_as_any_observation(patch: pytest.MonkeyPatch) -> None:
 @_mutant(seed=1)
 def take_the_binlog_stream_for_proof(patch: pytest.MonkeyPatch) -> None:
     def believe(self: Proxy, server: Server, gtids: GtidSet) -> None:
-        server.proved(gtids, server.epoch)
+        server.add_proof(gtids, server.epoch)
 
     patch.setattr(Proxy, "hint", believe)
 
@@ -348,10 +348,10 @@ def keep_an_applied_set_across_a_restart(patch: pytest.MonkeyPatch) -> None:
     def observed(self: Server, uuid: str, started: Any, executed: GtidSet, *_: Any) -> int:
         if not self.epoch:
             self.epoch = 1
-        self.proved(executed, self.epoch)
+        self.add_proof(executed, self.epoch)
         return self.epoch
 
-    patch.setattr(Server, "observed", observed)
+    patch.setattr(Server, "observe", observed)
 
 
 @_mutant()
@@ -366,13 +366,13 @@ def take_a_wait_that_ran_out_for_a_success(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(levels=(Level.MONOTONIC_READS,), scopes=(Scope.USER,), replicas=_DISORDER, seed=6)
 def a_higher_number_proves_the_lower(patch: pytest.MonkeyPatch) -> None:
-    proved = Server.proved
+    proved = Server.add_proof
 
     def filled(self: Server, gtids: GtidSet, epoch: int, *_: Any) -> None:
         ends = {tsid: gtids.intervals(tsid)[-1][1] for tsid in gtids.tsids}
         proved(self, GtidSet({tsid: [(1, end)] for tsid, end in ends.items()}), epoch)
 
-    patch.setattr(Server, "proved", filled)
+    patch.setattr(Server, "add_proof", filled)
 
 
 @_mutant(levels=(Level.READ_ALL_WRITES,), replicas=_DISORDER, seed=3)
@@ -535,7 +535,7 @@ def take_a_verdict_back_when_names_are_given_again(patch: pytest.MonkeyPatch) ->
 )
 def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None:
     """After a crash, a replica still has what it had before its last transactions."""
-    observed = Server.observed
+    observed = Server.observe
 
     def acquit(self: Server, uuid: str, started: Any, executed: GtidSet, *more: Any) -> int:
         epoch = self.epoch
@@ -544,7 +544,7 @@ def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None
             self.diverged_gtids = EMPTY
         return found
 
-    patch.setattr(Server, "observed", acquit)
+    patch.setattr(Server, "observe", acquit)
 
 
 @_mutant(**_STRAYED, often=("restore_primary", "repair", "look", "delay"), seed=1)
@@ -564,7 +564,7 @@ def judge_a_new_server_by_the_one_before(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(**_STRAYED, often=("restore_primary", "repair", "look"))
 def never_take_a_verdict_back(patch: pytest.MonkeyPatch) -> None:
-    observed = Server.observed
+    observed = Server.observe
 
     def condemn(self: Server, *arguments: Any) -> int:
         diverged_gtids = self.diverged_gtids
@@ -572,7 +572,7 @@ def never_take_a_verdict_back(patch: pytest.MonkeyPatch) -> None:
         self.diverged_gtids |= diverged_gtids
         return epoch
 
-    patch.setattr(Server, "observed", condemn)
+    patch.setattr(Server, "observe", condemn)
 
 
 # Scopes that outlive the proxy.
@@ -592,7 +592,7 @@ def take_the_mark_away_before_all_is_written(patch: pytest.MonkeyPatch) -> None:
     def take_and_clear(self: Keeper) -> None:
         take(self)
         for scope, kept in self._taken:
-            if scope.kept(kept):
+            if scope.on_kept(kept):
                 self.clear((scope.kind, scope.key))
 
     patch.setattr(Keeper, "take", take_and_clear)
@@ -604,21 +604,21 @@ def take_the_mark_away_whatever_came_meanwhile(patch: pytest.MonkeyPatch) -> Non
         self._is_ahead = False
         return True
 
-    patch.setattr(ScopeState, "kept", always)
+    patch.setattr(ScopeState, "on_kept", always)
 
 
 @_mutant(
     levels=_REMEMBERING, scopes=(Scope.USER, Scope.PROXY), often=_RESTARTS, registers=1, seed=38
 )
 def forget_with_a_restart_that_something_was_seen(patch: pytest.MonkeyPatch) -> None:
-    found = ScopeState.found.__func__  # type: ignore[attr-defined]
+    found = ScopeState.from_kept.__func__  # type: ignore[attr-defined]
 
     def unseen(cls: type[ScopeState], kept: KeptScope, keeper: Any, doubts: int) -> ScopeState:
         state: ScopeState = found(cls, kept, keeper, doubts)
         state.unseen = False
         return state
 
-    patch.setattr(ScopeState, "found", classmethod(unseen))
+    patch.setattr(ScopeState, "from_kept", classmethod(unseen))
 
 
 @_mutant(
@@ -645,7 +645,7 @@ def compare_no_scope_that_was_found(patch: pytest.MonkeyPatch) -> None:
     seed=27,
 )
 def forget_with_a_restart_who_has_diverged(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Keeper, "judged", lambda self, diverged_gtids: None)
+    patch.setattr(Keeper, "on_compared", lambda self, diverged_gtids: None)
 
 
 # The last decision stands.
@@ -764,7 +764,7 @@ SuccessionMutant = Callable[["pytest.MonkeyPatch"], None]
 
 
 def take_a_restart_for_an_opening(patch: pytest.MonkeyPatch) -> None:
-    observed = Server.observed
+    observed = Server.observe
 
     def forgetful(self: Server, *args: Any) -> int:
         before = self.read_only, self.opened
@@ -772,7 +772,7 @@ def take_a_restart_for_an_opening(patch: pytest.MonkeyPatch) -> None:
         self.read_only, self.opened = before
         return epoch
 
-    patch.setattr(Server, "observed", forgetful)
+    patch.setattr(Server, "observe", forgetful)
 
 
 def promote_what_still_replicates(patch: pytest.MonkeyPatch) -> None:
@@ -828,13 +828,13 @@ def forget_what_the_old_primary_had(patch: pytest.MonkeyPatch) -> None:
 
 
 def follow_an_old_primary_that_came_back(patch: pytest.MonkeyPatch) -> None:
-    followed = Election.followed
+    followed = Election.on_primary
 
     def unsettled(self: Election, server: Server) -> None:
         followed(self, server)
         self.settled = False
 
-    patch.setattr(Election, "followed", unsettled)
+    patch.setattr(Election, "on_primary", unsettled)
 
 
 OF_SUCCESSION: Final[list[SuccessionMutant]] = [

@@ -33,23 +33,23 @@ class Probes:
 
     def begin(self) -> None:
         """Ask, if somebody waits and no question is in flight."""
-        while asked := self.gathering.begin():
-            link = asked[0].primary_for_probe()
+        while askers := self.gathering.begin():
+            link = askers[0].primary_for_probe()
             if link is not None:
                 self._asked_at = self._proxy.now()
                 link.send("gather", Command("probe"))
                 return
-            leader = asked[0]
+            leader = askers[0]
             self.gathering.leave(leader)
             leader.reads.probed(None)
 
     def answered(self, link: Link, answer: Answer) -> None:
         """The primary has answered, over the leader's connection."""
-        asked = self.gathering.asked
-        if not asked or asked[0].primary_for_probe() is not link:
+        askers = self.gathering.asked
+        if not askers or askers[0].primary_for_probe() is not link:
             return
         topology = self._proxy.topology
-        link.server.proved(answer.gtids, link.epoch)
+        link.server.add_proof(answer.gtids, link.epoch)
         if link.server is topology.primary:
             topology.observations.add(self._asked_at, answer.gtids)
         for session in self.gathering.end():

@@ -154,7 +154,7 @@ class Reads:
         owned = EMPTY if answer is None else answer.owned
         self._perform(self._tell("probe_answered", executed, owned, self._proxy.now()))
 
-    def released(self) -> None:
+    def on_released(self) -> None:
         """The WAIT that was joined has ended, successfully or not."""
         self._leave_joined()
         self._perform(self._tell("released", self._proxy.now()))

@@ -196,14 +196,14 @@ class ProxySession:
             idle = [server for server in self._replicas if self._is_idle(server)]
             self.reads.settled(link, idle, shows=shows_all)
         elif shows_all:
-            self.state.own_scope.settled(link.server, link.epoch)
+            self.state.own_scope.on_primary_settled(link.server, link.epoch)
 
     def open_replica(self, server: Server) -> None:
         """Open a connection to a replica."""
         proxy = self.proxy
         mysql = proxy.servers[server]
         if not mysql.up:
-            server.unreachable(proxy.now())
+            server.set_unreachable(proxy.now())
             self.reads.opened(Reason.REPLICA_LOST)
             return
         self._opening = Link(server, mysql, self.answer)
@@ -248,8 +248,8 @@ class ProxySession:
         elif purpose == "probe":
             if answer.tracker is not None:
                 self.take_tracker(link, answer.tracker)
-            self.state.probed(answer.gtids, answer.owned)
-            link.server.proved(answer.gtids, link.epoch)
+            self.state.on_probe(answer.gtids, answer.owned)
+            link.server.add_proof(answer.gtids, link.epoch)
         elif purpose == "gather":
             self.proxy.probes.answered(link, answer)
         elif purpose == "settle":
@@ -272,7 +272,7 @@ class ProxySession:
             proxy.primary_epoch.begin(self, link)
             return
         self._opening = None
-        link.server.reached()
+        link.server.set_reachable()
         self._replicas[link.server] = link
         self.reads.opened(None)
 
@@ -284,19 +284,19 @@ class ProxySession:
         """Learn from a tracker of the answer to the request."""
         request, state, server, now = self.request, self.state, link.server, self.proxy.now()
         asked_at = inf if link is self.primary else request.sent_at
-        server.proved(gtids, link.epoch, asked_at)
+        server.add_proof(gtids, link.epoch, asked_at)
         if link.tracks_all:
             request.observed |= gtids
-            state.saw(gtids, server, now, request.rules)
+            state.record_executed(gtids, server, now, request.rules)
             if not request.may_write:
                 return
-        state.wrote(gtids, server, now, request.rules)
+        state.record_write(gtids, server, now, request.rules)
 
     def shown(self, link: Link) -> None:
         """Note which server showed the client something, and writes that are not tracked."""
         request = self.request
         if request.kind == "read":
-            self.state.showed(link.server, link.epoch, request.rules)
+            self.state.record_answer(link.server, link.epoch, request.rules)
         if request.may_write and link.tracking == "OFF":
             self.state.may_have_written(request.rules)
 
@@ -353,7 +353,7 @@ class ProxySession:
         link.close()
         if link is self._opening:
             self._opening = None
-            link.server.unreachable(self.proxy.now())
+            link.server.set_unreachable(self.proxy.now())
             self.reads.opened(Reason.REPLICA_LOST)
             return
         if self._replicas.get(link.server) is link:
@@ -390,4 +390,4 @@ class ProxySession:
 
     def partly_shown(self, link: Link) -> None:
         """Rows went to the client, and their end will never come."""
-        self.state.showed(link.server, link.epoch, self.request.rules)
+        self.state.record_answer(link.server, link.epoch, self.request.rules)

@@ -485,7 +485,7 @@ class Simulation:
         for replica in self.replicas:
             known = self._known_as(replica)
             if (
-                known.diverged
+                known.has_diverged
                 and known.uuid == replica.uuid
                 and replica not in self._diverged_gtids
             ):

@@ -130,7 +130,7 @@ class Worker:
                 # An opening that was seen before does not count again.
                 self.looks[name] = [look for look in self.looks[name] if look][-1:]
             self.topology.promote(server)
-            self.election.followed(server)
+            self.election.on_primary(server)
             self._clear = True
             self.had = server.applied
 
@@ -145,9 +145,9 @@ class Worker:
         if look is not None:
             started = (look.started * 1000.0, look.started * 1000.0 + 1)
             before = server.applied
-            server.observed(self.real[name].uuid, started, look.has, before)
+            server.observe(self.real[name].uuid, started, look.has, before)
             server.sources = look.sources
-            server.seen_read_only(look.read_only)
+            server.set_read_only(look.read_only)
         self.judge(now)
 
     def judge(self, now: int) -> None:

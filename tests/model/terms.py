@@ -136,11 +136,11 @@ class PrimaryEpoch:
         if topology.term == self._term:
             has = answer.gtids | answer.owned
             topology.compare(self._held, has)
-            proxy.keeper.judged(topology.diverged_gtids)
+            proxy.keeper.on_compared(topology.diverged_gtids)
             proxy.owe(has)
             for scope, required in self._scopes:
                 if scope.term != self._term:
-                    scope.verified(has, required, self._term)
+                    scope.compare_with_primary(has, required, self._term)
             self._begun = self._term
             self._compared_with = (answer.uuid, answer.started)
             topology.observations.clear()

@@ -78,7 +78,7 @@ def lay_out(pair: Pair, order: str) -> None:
 
 def state(client: RawClient) -> tuple[int, ...]:
     """The values of the three rows."""
-    return tuple(int(row[0] or b"0") for row in client.one("SELECT v FROM t ORDER BY id").rows)
+    return tuple(int(row[0] or b"0") for row in client.reply("SELECT v FROM t ORDER BY id").rows)
 
 
 def write(pair: Pair, value: int) -> list[tuple[int, ...]]:
@@ -133,14 +133,14 @@ def with_an_order(pair: Pair) -> None:
 def the_order_is_set_while_the_applier_is_stopped(pair: Pair) -> None:
     lay_out(pair, "ON")
     for name in ("replica_preserve_commit_order", "slave_preserve_commit_order"):
-        reply = pair.replica.one(f"SET GLOBAL {name} = OFF")
+        reply = pair.replica.reply(f"SET GLOBAL {name} = OFF")
         assert f"{reply.error.code} {reply.error.message}" == RUNNING
     run(pair.replica, "STOP REPLICA SQL_THREAD", "SET GLOBAL slave_preserve_commit_order = 0")
     assert pair.replica.value("SELECT @@GLOBAL.replica_preserve_commit_order") == "0"
     assert pair.replica.value("SELECT @@GLOBAL.slave_preserve_commit_order") == "0"
     run(pair.replica, "SET GLOBAL replica_preserve_commit_order = ON", "START REPLICA SQL_THREAD")
     run(pair.replica, "SET GLOBAL replica_parallel_workers = 4")
-    assert pair.replica.one("SET GLOBAL replica_parallel_workers = 0").ok.warnings == 1
+    assert pair.replica.reply("SET GLOBAL replica_parallel_workers = 0").ok.warnings == 1
     assert pair.replica.value("SELECT @@replica_parallel_workers") == "1"
     run(pair.replica, "SET GLOBAL replica_parallel_workers = 4")
 
@@ -237,8 +237,8 @@ def definitions_come_in_order(pair: Pair) -> None:
         run(pair.primary, "INSERT INTO later VALUES (1)")
         end = time.monotonic() + _WATCHED_SECONDS
         while time.monotonic() < end:
-            assert pair.replica.one("SELECT * FROM later").error.code == 1146
-    while pair.replica.one("SHOW TABLES LIKE 'later'").rows == []:
+            assert pair.replica.reply("SELECT * FROM later").error.code == 1146
+    while pair.replica.reply("SHOW TABLES LIKE 'later'").rows == []:
         pass
     assert state(pair.replica) == (1007, 1007, 1007)
     wait_caught_up(pair)

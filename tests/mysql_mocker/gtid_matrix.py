@@ -128,7 +128,7 @@ def reported(client: RawClient, row: Row, mode: str, unused: int) -> tuple[GtidS
         run(client, statement.replace("{unused}", str(unused)))
     with RawClient(*client.address) as onlooker:
         executed = onlooker.executed()
-        reply = client.one(row.statement)
+        reply = client.reply(row.statement)
         assert not isinstance(reply.end, ErrPacket), reply.end
         gained = onlooker.executed() - executed
     return reply.gtids, gained

@@ -68,7 +68,7 @@ def answer(client: RawClient, sql: str) -> str:
         return "\n".join(
             " ".join((b"-" if v is None else v).decode() for v in row) for row in reply.rows
         )
-    warnings = client.one("SHOW WARNINGS").rows
+    warnings = client.reply("SHOW WARNINGS").rows
     return f"warned {(warnings[0][1] or b'').decode()}" if warnings else "ok"
 
 
@@ -91,7 +91,7 @@ def commit_as(client: RawClient, gtid: str, sql: str) -> None:
 
 def rows(client: RawClient) -> list[tuple[str, ...]]:
     """The table's rows."""
-    found = client.one(TABLE).rows
+    found = client.reply(TABLE).rows
     return [tuple((value or b"").decode() for value in row) for row in found]
 
 
@@ -238,7 +238,7 @@ def clients_may_change_it(peer: Peer, mode: Mode) -> None:
             "interval_end bigint NO  - \ngtid_tag char(32) NO PRI - "
         )
         assert answer(client, "SHOW COLUMNS FROM mysql.gtid_executed") == columns
-        create = client.one("SHOW CREATE TABLE mysql.gtid_executed").rows[0][1] or b""
+        create = client.reply("SHOW CREATE TABLE mysql.gtid_executed").rows[0][1] or b""
         assert b"PRIMARY KEY (`source_uuid`,`gtid_tag`,`interval_start`)" in create
         assert answer(client, f"INSERT {_TABLE} VALUES ('{A}',1,1,'')") == WARNED  # noqa: S608 - constants
         update = f"UPDATE {_TABLE} SET interval_end = 7 WHERE source_uuid = '{A}'"  # noqa: S608 - constants
@@ -246,11 +246,11 @@ def clients_may_change_it(peer: Peer, mode: Mode) -> None:
         assert (A, "1", "7", "") in rows(client)
         assert not client.executed(), "it is not read while the server runs, and has no GTID"
         run(client, "BEGIN")
-        locking = client.one(f"{TABLE} FOR UPDATE")
+        locking = client.reply(f"{TABLE} FOR UPDATE")
         assert locking.rows
-        assert client.one("SHOW WARNINGS").rows[0][1] == b"3129"
+        assert client.reply("SHOW WARNINGS").rows[0][1] == b"3129"
         assert answer(client, f"{TABLE} FOR SHARE").startswith(A)
-        assert not client.one("SHOW WARNINGS").rows
+        assert not client.reply("SHOW WARNINGS").rows
         run(client, "COMMIT")
         delete = f"DELETE FROM {_TABLE} WHERE source_uuid = '{A}'"  # noqa: S608 - constants
         assert answer(client, delete) == WARNED

@@ -101,13 +101,13 @@ class RawClient(RawConnection):
     def query(self, sql: str) -> list[Reply]:
         return self.command(com_query(sql.encode(), False))
 
-    def one(self, sql: str) -> Reply:
+    def reply(self, sql: str) -> Reply:
         (reply,) = self.query(sql)
         return reply
 
     def value(self, sql: str) -> str | None:
         """The first value of the first row."""
-        reply = self.one(sql)
+        reply = self.reply(sql)
         assert not isinstance(reply.end, ErrPacket), reply.end
         first = reply.rows[0][0]
         return None if first is None else first.decode()

@@ -145,7 +145,7 @@ def test_who_cannot_go_on_is_told(
     error = ErrPacket.parse(packets(reader, DumpRequest(77, own))[-1])
     assert error.code == 1236
     assert message in error.message
-    assert reader.one("SELECT 1").end  # the connection can still be used
+    assert reader.reply("SELECT 1").end  # the connection can still be used
 
 
 def test_a_reader_that_says_nothing_of_checksums_is_refused(

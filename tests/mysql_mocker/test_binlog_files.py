@@ -33,10 +33,10 @@ def test_files_are_written_rotated_purged_and_reset(tmp_path: Path) -> None:
         previous = decode(second[1])
         assert isinstance(previous, GtidSet)
         assert previous.count() == 1
-        assert [row[0] for row in client.one("SHOW BINARY LOGS").rows] == [
+        assert [row[0] for row in client.reply("SHOW BINARY LOGS").rows] == [
             b"binlog.000001", b"binlog.000002",
         ]  # fmt: skip
-        assert client.one("PURGE BINARY LOGS TO 'binlog.000009'").error.code == 1373
+        assert client.reply("PURGE BINARY LOGS TO 'binlog.000009'").error.code == 1373
         client.query("PURGE BINARY LOGS TO 'binlog.000002'")
         assert [file.name for file in folder.iterdir()] == ["binlog.000002"]
         assert client.value("SELECT @@gtid_purged") == previous.text

@@ -120,4 +120,4 @@ def test_what_depends_on_an_older_one_waits_for_it(pair: MockPair, younger: str)
     wait_caught_up(pair)
     for table in ("t", "held"):
         rows = f"SELECT * FROM {table} ORDER BY id"  # noqa: S608 - a constant
-        assert pair.replica.one(rows).rows == pair.primary.one(rows).rows
+        assert pair.replica.reply(rows).rows == pair.primary.reply(rows).rows

@@ -81,7 +81,7 @@ def test_it_needs_a_privilege(
     mocker: BackgroundCluster, primary: Server, client: RawClient
 ) -> None:
     mocker.call(lambda: primary.administrators.discard("demo"))
-    error = client.one("SET original_commit_timestamp = 5").error
+    error = client.reply("SET original_commit_timestamp = 5").error
     assert error.code == 1227
     assert "REPLICATION_APPLIER" in error.message
 

@@ -25,13 +25,13 @@ def test_an_error_after_an_implicit_commit_hides_the_gtid(client: RawClient) -> 
     before = own_gtids(client)
     client.query("BEGIN")
     client.query(INSERT)
-    assert client.one("CREATE TABLE a (n INT)").error.code == 1050
+    assert client.reply("CREATE TABLE a (n INT)").error.code == 1050
     # Only the end of the transaction is told of now: that GTIDs were collected, but not which.
-    reply = client.one("SELECT 1")
+    reply = client.reply("SELECT 1")
     assert reply.gtids is None
     assert reply.ok.session_state is not None
     assert len(client.executed() - before) == 1
-    assert client.one("SELECT 2").ok.session_state is None
+    assert client.reply("SELECT 2").ok.session_state is None
 
 
 def test_a_procedure_that_commits_and_then_fails(client: RawClient) -> None:
@@ -39,27 +39,27 @@ def test_a_procedure_that_commits_and_then_fails(client: RawClient) -> None:
     body = f"{INSERT}; SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'boo'"
     client.query(f"CREATE PROCEDURE p() BEGIN {body}; END")
     before = client.executed()
-    error = client.one("CALL p()").error
+    error = client.reply("CALL p()").error
     assert (error.code, error.sqlstate, error.message) == (1644, "45000", "boo")
-    assert client.one("SELECT 1").ok.session_state == b""
+    assert client.reply("SELECT 1").ok.session_state == b""
     assert len(client.executed() - before) == 1
 
 
 def test_without_deprecate_eof_a_result_set_carries_no_gtid(connect: Connect) -> None:
     client = connect(flags=Capability.CLIENT_SESSION_TRACK)
     before = own_gtids(client)
-    reply = client.one("ANALYZE TABLE a")
+    reply = client.reply("ANALYZE TABLE a")
     assert isinstance(reply.end, EofPacket)
     assert not reply.status & 0x4000
-    assert client.one("DO 1").ok.session_state == b""
-    assert client.one("DO 1").ok.session_state is None
+    assert client.reply("DO 1").ok.session_state == b""
+    assert client.reply("DO 1").ok.session_state is None
     assert len(client.executed() - before) == 1
 
 
 def test_without_session_track_nothing_is_told(connect: Connect) -> None:
     client = connect(flags=Capability.CLIENT_DEPRECATE_EOF)
     own_gtids(client)
-    reply = client.one(INSERT)
+    reply = client.reply(INSERT)
     assert not reply.status & 0x4000
     assert reply.ok.session_state is None
 
@@ -80,7 +80,7 @@ def test_multi_statements_add_up(client: RawClient) -> None:
     replies = client.query(f"{INSERT};{INSERT};SELECT 1;{INSERT}")
     gtid_sets = [reply.gtids for reply in replies]
     assert [None if gtids is None else len(gtids) for gtids in gtid_sets] == [1, 2, None, 3]
-    assert client.one("SELECT 1").gtids is None
+    assert client.reply("SELECT 1").gtids is None
 
 
 def test_an_error_in_a_multi_statement_leaves_what_was_told(client: RawClient) -> None:
@@ -88,7 +88,7 @@ def test_an_error_in_a_multi_statement_leaves_what_was_told(client: RawClient) -
     first, second = client.query(f"{INSERT}; SELECT nothing")
     assert first.gtids is not None
     assert second.error.code == 1054
-    assert client.one("DO 1").ok.session_state is None
+    assert client.reply("DO 1").ok.session_state is None
 
 
 def test_the_last_ok_of_a_call_need_not_have_the_gtids(client: RawClient) -> None:
@@ -115,7 +115,7 @@ def test_reset_connection_rolls_back_and_turns_tracking_off(client: RawClient) -
     client.query(INSERT)
     client.command(b"\x1f")
     assert client.executed() == before
-    assert client.one(INSERT).gtids is None
+    assert client.reply(INSERT).gtids is None
     assert client.value("SELECT DATABASE()") == "test"
 
 
@@ -129,6 +129,6 @@ def test_changing_the_mode_takes_effect_after_the_answer(
 ) -> None:
     lay_out(client)
     client.query(f"SET session_track_gtids = {old}")
-    assert (client.one(f"SET session_track_gtids = {new}").gtids is not None) == tracked
-    told_now = client.one(INSERT).gtids
+    assert (client.reply(f"SET session_track_gtids = {new}").gtids is not None) == tracked
+    told_now = client.reply(INSERT).gtids
     assert (told_now is not None) == (new != "OFF")

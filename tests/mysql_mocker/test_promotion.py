@@ -41,11 +41,11 @@ def test_nothing_is_lost_and_all_follow(
     assert mocker.cluster.primary is first
     assert mocker.cluster.replicas == [primary, second]
     writer = connect(first)
-    assert writer.one("INSERT INTO t VALUES (2)").ok
+    assert writer.reply("INSERT INTO t VALUES (2)").ok
     for server in (primary, second):
         mocker.call(lambda server=server: setattr(server, "apply_delay", 0))  # type: ignore[misc]
         until(has(connect(server), 2), "all have both")
-    assert client.one("INSERT INTO t VALUES (3)").error.code == 1290
+    assert client.reply("INSERT INTO t VALUES (3)").error.code == 1290
 
 
 def test_what_is_lost_was_acknowledged_and_is_gone(
@@ -60,7 +60,7 @@ def test_what_is_lost_was_acknowledged_and_is_gone(
     assert not primary.running
     assert has(connect(first), 1)()
     mocker.call(lambda: setattr(second, "apply_delay", 0))
-    assert connect(first).one("INSERT INTO t VALUES (9)").ok
+    assert connect(first).reply("INSERT INTO t VALUES (9)").ok
     until(has(connect(second), 2), "the other replica follows")
 
 
@@ -76,7 +76,7 @@ def test_what_a_replica_has_it_cannot_lose(
         mocker.run(mocker.cluster.promote(first, lose=2))
     with pytest.raises(PromotionError, match="primary is not a running replica"):
         mocker.run(mocker.cluster.promote(primary))
-    assert client.one("INSERT INTO t VALUES (2)").ok
+    assert client.reply("INSERT INTO t VALUES (2)").ok
     until(has(reader, 2), "nothing has changed")
     # What a replica has and the new primary lacks keeps that replica out.
     late(mocker, second)
@@ -106,5 +106,5 @@ def test_of_two_promotions_at_once_the_second_is_from_the_first(
     assert mocker.run(both()) == [[], []]
     assert mocker.cluster.primary is second
     assert [server.read_only for server in mocker.cluster.servers] == [True, True, False]
-    assert connect(second).one("INSERT INTO t VALUES (2)").ok
+    assert connect(second).reply("INSERT INTO t VALUES (2)").ok
     assert has(connect(second), 2)()

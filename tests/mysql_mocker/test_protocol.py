@@ -48,9 +48,9 @@ def test_a_malformed_packet_is_an_error(client: RawClient) -> None:
 
 
 def test_empty_queries(client: RawClient) -> None:
-    assert client.one("").error.code == 1065
-    assert client.one(" ; ").error.code == 1065
-    assert client.one("-- nothing").ok.status == 2
+    assert client.reply("").error.code == 1065
+    assert client.reply(" ; ").error.code == 1065
+    assert client.reply("-- nothing").ok.status == 2
 
 
 def test_set_option_turns_multi_statements_off_and_on(client: RawClient) -> None:
@@ -73,7 +73,7 @@ def test_statistics_is_a_bare_string(client: RawClient) -> None:
 
 def test_older_clients_get_eof_packets(connect: Connect) -> None:
     client = connect(flags=0)
-    reply = client.one("SELECT 1 UNION SELECT 2")
+    reply = client.reply("SELECT 1 UNION SELECT 2")
     assert isinstance(reply.end, EofPacket)
     assert len(reply.rows) == 2
     assert isinstance(client.command(b"\x1b\x00\x00")[0].end, EofPacket)
@@ -192,7 +192,7 @@ def test_change_user(client: RawClient) -> None:
     assert reply.ok.session_state == b"\x01\x05\x04test"
     assert client.value("SELECT CURRENT_USER()") == "nobody@%"
     assert client.value("SELECT @mine") is None
-    assert client.one("SELECT * FROM t").error.code == 1146
+    assert client.reply("SELECT * FROM t").error.code == 1146
 
 
 @pytest.fixture

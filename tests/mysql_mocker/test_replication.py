@@ -33,23 +33,23 @@ def test_a_replica_lags_by_its_delay(
     client.query("CREATE TABLE t (n INT)")
     reader = connect(replica)
     assert not reader.executed()
-    assert reader.one("SELECT * FROM t").error.code == 1146
+    assert reader.reply("SELECT * FROM t").error.code == 1146
     mocker.call(lambda: setattr(replica, "apply_delay", 0))
     caught_up(client, reader)
-    assert reader.one("SELECT * FROM t").ok
+    assert reader.reply("SELECT * FROM t").ok
 
 
 def test_a_stopped_applier_applies_nothing(
     mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Server
 ) -> None:
     reader = connect(replica)
-    assert reader.one("STOP REPLICA").ok
+    assert reader.reply("STOP REPLICA").ok
     assert not mocker.call(lambda: replica.applying)
     client.query("CREATE TABLE t (n INT)")
     assert (
         reader.value(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{client.executed().text}', 0.05)") == "1"
     )
-    assert reader.one("START REPLICA").ok
+    assert reader.reply("START REPLICA").ok
     caught_up(client, reader)
 
 
@@ -60,7 +60,7 @@ def test_executed_sets_never_run_ahead_of_the_data(
     client.query("CREATE TABLE t (n INT)")
     reader = connect(replica)
     for n in range(200):
-        gtid = client.one(f"INSERT INTO t VALUES ({n})").gtids  # noqa: S608 - a number
+        gtid = client.reply(f"INSERT INTO t VALUES ({n})").gtids  # noqa: S608 - a number
         assert gtid is not None
         if gtid <= reader.executed():
             assert reader.value(f"SELECT COUNT(*) FROM t WHERE n = {n}") == "1"  # noqa: S608
@@ -79,7 +79,7 @@ def test_a_transaction_arrives_whole(client: RawClient, connect: Connect, replic
     client.query("COMMIT")
     reader = connect(replica)
     caught_up(client, reader)
-    assert [row[0] for row in reader.one("SELECT n FROM t").rows] == [b"1", b"3"]
+    assert [row[0] for row in reader.reply("SELECT n FROM t").rows] == [b"1", b"3"]
 
 
 def test_what_depends_on_clock_and_chance_is_the_same_everywhere(
@@ -97,8 +97,8 @@ def test_what_depends_on_clock_and_chance_is_the_same_everywhere(
         )
     reader = connect(replica)
     caught_up(client, reader)
-    rows = client.one("SELECT * FROM t").rows
-    assert reader.one("SELECT * FROM t").rows == rows
+    rows = client.reply("SELECT * FROM t").rows
+    assert reader.reply("SELECT * FROM t").rows == rows
     assert len({row[1] for row in rows}) == len(rows)
 
 
@@ -113,10 +113,10 @@ def test_replicas_refuse_writes(client: RawClient, connect: Connect, replica: Se
         "DROP TABLE t",
         "SELECT * FROM t FOR UPDATE",
     ):
-        error = reader.one(statement).error
+        error = reader.reply(statement).error
         assert (error.code, "--super-read-only" in error.message) == (1290, True)
-    assert reader.one("CREATE TEMPORARY TABLE mine (n INT)").ok
-    assert reader.one("INSERT INTO mine VALUES (1)").ok.affected_rows == 1
+    assert reader.reply("CREATE TEMPORARY TABLE mine (n INT)").ok
+    assert reader.reply("INSERT INTO mine VALUES (1)").ok.affected_rows == 1
     assert reader.executed() == client.executed()
 
 
@@ -129,7 +129,7 @@ def test_schemas_are_replicated(client: RawClient, connect: Connect, replica: Se
     assert reader.value("SELECT n FROM other.t") == "5"
     client.query("DROP DATABASE other")
     caught_up(client, reader)
-    assert reader.one("USE other").error.code == 1049
+    assert reader.reply("USE other").error.code == 1049
 
 
 def test_gtid_next_names_the_transaction(
@@ -175,7 +175,7 @@ def test_a_restarted_replica_goes_on_where_it_was(
 
 def test_reset_forgets_all_gtids(client: RawClient, primary: Server) -> None:
     client.query("CREATE TABLE t (n INT)")
-    assert client.one("RESET BINARY LOGS AND GTIDS").ok
+    assert client.reply("RESET BINARY LOGS AND GTIDS").ok
     assert not client.executed()
     client.query("INSERT INTO t VALUES (1)")
     assert client.executed().text == f"{primary.gtids.server_uuid}:1"

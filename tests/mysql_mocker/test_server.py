@@ -45,7 +45,7 @@ def test_a_restart_rolls_open_transactions_back(
     mocker.run(primary.restart())
     again = connect()
     assert again.value("SELECT COUNT(*) FROM t") == "0"
-    assert again.one("INSERT INTO t VALUES (2)").ok
+    assert again.reply("INSERT INTO t VALUES (2)").ok
 
 
 def test_a_stopped_server_refuses_connections(mocker: BackgroundCluster, primary: Server) -> None:
@@ -69,10 +69,10 @@ def test_given_uuids_are_kept() -> None:
 
 def test_kill_closes_without_a_word(client: RawClient, connect: Connect) -> None:
     victim = connect()
-    assert client.one(f"KILL {victim.id}").ok
+    assert client.reply(f"KILL {victim.id}").ok
     with pytest.raises(ConnectionError):
         victim.query("SELECT 1")
-    assert client.one(f"KILL {client.id}").error.code == 1317
+    assert client.reply(f"KILL {client.id}").error.code == 1317
     with pytest.raises(ConnectionError):
         client.query("SELECT 1")
 
@@ -88,7 +88,7 @@ def test_a_client_that_leaves_gives_everything_back(
     leaver.close()
     until(lambda: mocker.call(lambda: primary.connections) == 1, "the connection is gone")
     assert client.value("SELECT GET_LOCK('l', 0)") == "1"
-    assert client.one("INSERT INTO t VALUES (2)").ok.affected_rows == 1
+    assert client.reply("INSERT INTO t VALUES (2)").ok.affected_rows == 1
     assert client.value("SELECT COUNT(*) FROM t") == "1"
 
 
@@ -100,8 +100,8 @@ def test_statements_are_noted(client: RawClient, primary: Server) -> None:
 def test_raw_reply(mocker: BackgroundCluster, client: RawClient, primary: Server) -> None:
     answer = frame(OkPacket(affected_rows=77).serialise(client.capabilities), 1)
     mocker.call(lambda: primary.faults.raw_reply(answer, b"SELECT"))
-    assert client.one("DO 1").ok.affected_rows == 0
-    assert client.one("SELECT 1").ok.affected_rows == 77
+    assert client.reply("DO 1").ok.affected_rows == 0
+    assert client.reply("SELECT 1").ok.affected_rows == 77
     assert client.value("SELECT 1") == "1"
 
 
@@ -123,7 +123,7 @@ def test_delay_reply_holds_back_what_is_done_already(
     onlooker = connect()
     until(lambda: onlooker.value("SELECT COUNT(*) FROM t") == "1", "the row is there")
     mocker.call(primary.faults.clear)
-    assert connect().one("INSERT INTO t VALUES (2)").ok
+    assert connect().reply("INSERT INTO t VALUES (2)").ok
 
 
 def test_an_error_by_statement_meets_text_and_prepared_statements_and_runs_nothing(
@@ -134,14 +134,14 @@ def test_an_error_by_statement_meets_text_and_prepared_statements_and_runs_nothi
     fault = Fault(b"", 2, pattern=re.compile("insert into t", re.I), error=deadlock)
     mocker.call(lambda: primary.faults.arm(fault))
     client.query("BEGIN")
-    assert client.one("INSERT INTO t VALUES (1)").error.code == 1213
-    assert not client.one("DO 1").status & ServerStatus.SERVER_STATUS_IN_TRANS
+    assert client.reply("INSERT INTO t VALUES (1)").error.code == 1213
+    assert not client.reply("DO 1").status & ServerStatus.SERVER_STATUS_IN_TRANS
     client.send(b"\x16INSERT INTO t VALUES (2)")
     assert client.read_packet_anew()[0] == 0  # it was prepared, which runs nothing
     (reply,) = client.command(b"\x17" + (1).to_bytes(4, "little") + b"\0" + b"\1\0\0\0")
     assert reply.error.sqlstate == "40001"
     assert (client.value("SHOW COUNT(*) ERRORS"), fault.happened) == ("1", 2)
-    assert client.one("INSERT INTO t VALUES (3)").ok
+    assert client.reply("INSERT INTO t VALUES (3)").ok
     assert client.value("SELECT SUM(n) FROM t") == "3"
 
 
@@ -190,5 +190,5 @@ def test_a_slow_statement_is_stopped(client: RawClient, monkeypatch: pytest.Monk
     endless = (
         "WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c) SELECT SUM(n) FROM c"
     )
-    assert client.one(endless).error.code == 1317
+    assert client.reply(endless).error.code == 1317
     assert client.value("SELECT 1") == "1"

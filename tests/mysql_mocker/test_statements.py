@@ -12,7 +12,7 @@ Connect = Callable[..., RawClient]
 
 
 @pytest.fixture
-def table(client: RawClient) -> RawClient:
+def table_client(client: RawClient) -> RawClient:
     """A client that has a table of three rows."""
     client.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20), n INT UNIQUE)")
     client.query("INSERT INTO t (v, n) VALUES ('a', 1), ('b', 2), ('c', 3)")
@@ -58,11 +58,11 @@ ERRORS = (
 
 
 @pytest.mark.parametrize(("statement", "code", "sqlstate"), ERRORS, ids=[e[0] for e in ERRORS])
-def test_errors(table: RawClient, statement: str, code: int, sqlstate: str) -> None:
-    error = table.one(statement).error
+def test_errors(table_client: RawClient, statement: str, code: int, sqlstate: str) -> None:
+    error = table_client.reply(statement).error
     assert (error.code, error.sqlstate) == (code, sqlstate)
-    assert table.one("SHOW WARNINGS").rows[0][1] == str(code).encode()
-    assert table.value("SELECT COUNT(*) FROM t") == "3"
+    assert table_client.reply("SHOW WARNINGS").rows[0][1] == str(code).encode()
+    assert table_client.value("SELECT COUNT(*) FROM t") == "3"
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_errors(table: RawClient, statement: str, code: int, sqlstate: str) -> N
         "SELECT INTO 'x'", "SET autocommit = INTO 'x'", "SHOW", "LOCK", "EXPLAIN SELECT", "(", "*",
     ],
 )  # fmt: skip
-def test_unfinished_statements_are_errors(table: RawClient, statement: str) -> None:
-    reply = table.query(statement)[-1]
+def test_unfinished_statements_are_errors(table_client: RawClient, statement: str) -> None:
+    reply = table_client.query(statement)[-1]
     assert statement == "LOCK" or reply.error.code in (1064, 1235)
-    assert table.value("SELECT COUNT(*) FROM t") == "3"
+    assert table_client.value("SELECT COUNT(*) FROM t") == "3"
 
 
 def test_no_database_selected(connect: Connect) -> None:
     client = connect(database=None)
     for statement in ("SELECT * FROM t", "CREATE TABLE t (n INT)", "SHOW TABLES"):
-        assert client.one(statement).error.code == 1046
+        assert client.reply(statement).error.code == 1046
 
 
 VALUES = (
@@ -109,8 +109,8 @@ VALUES = (
 
 
 @pytest.mark.parametrize(("expression", "value"), VALUES)
-def test_expressions(table: RawClient, expression: str, value: str | None) -> None:
-    reply = table.one(f"SELECT {expression}")
+def test_expressions(table_client: RawClient, expression: str, value: str | None) -> None:
+    reply = table_client.reply(f"SELECT {expression}")
     name = expression if not expression.startswith("'it") else "it's"
     if expression.startswith(r"'a\n"):
         name = "a\n'b"
@@ -118,7 +118,7 @@ def test_expressions(table: RawClient, expression: str, value: str | None) -> No
     assert reply.rows == [[None if value is None else value.encode()]]
 
 
-def test_queries(table: RawClient) -> None:
+def test_queries(table_client: RawClient) -> None:
     for sql, rows in (
         ("SELECT v FROM t ORDER BY id DESC LIMIT 1, 1", [["b"]]),
         (
@@ -139,14 +139,16 @@ def test_queries(table: RawClient) -> None:
         ),
         ("SELECT @sum", [["6"]]),
     ):
-        found = [[None if v is None else v.decode() for v in row] for row in table.one(sql).rows]
+        found = [
+            [None if v is None else v.decode() for v in row] for row in table_client.reply(sql).rows
+        ]
         assert found == rows, sql
 
 
 def test_a_name_that_sqlite_reserves(client: RawClient) -> None:
     client.query("CREATE TABLE nothing (nothing INT, `glob` INT)")
-    assert client.one("INSERT INTO nothing VALUES (1, 2)").ok
-    assert client.one("SELECT nothing, `glob` FROM nothing").rows == [[b"1", b"2"]]
+    assert client.reply("INSERT INTO nothing VALUES (1, 2)").ok
+    assert client.reply("SELECT nothing, `glob` FROM nothing").rows == [[b"1", b"2"]]
 
 
 TWO_RECORDS = "Records: 2  Duplicates: 0  Warnings: 0"
@@ -156,7 +158,7 @@ def matched(rows: int, changed: int) -> str:
     return f"Rows matched: {rows}  Changed: {changed}  Warnings: 0"
 
 
-def test_counts_and_messages(table: RawClient) -> None:
+def test_counts_and_messages(table_client: RawClient) -> None:
     for sql, affected, inserted, info in (
         ("INSERT INTO t (v) VALUES ('d')", 1, 4, ""),
         ("INSERT INTO t (v) VALUES ('e'), ('f')", 2, 5, TWO_RECORDS),
@@ -173,7 +175,7 @@ def test_counts_and_messages(table: RawClient) -> None:
         ("TRUNCATE t", 0, 0, ""),
         ("INSERT INTO t (v) VALUES ('anew')", 1, 1, ""),
     ):  # fmt: skip
-        ok = table.one(sql).ok
+        ok = table_client.reply(sql).ok
         assert (ok.affected_rows, ok.last_insert_id, ok.info.decode()) == (
             affected,
             inserted,
@@ -181,58 +183,58 @@ def test_counts_and_messages(table: RawClient) -> None:
         ), sql
 
 
-def test_insert_ignore_warns(table: RawClient) -> None:
-    ok = table.one("INSERT IGNORE INTO t VALUES (1, 'x', 1), (9, 'new', 9)").ok
+def test_insert_ignore_warns(table_client: RawClient) -> None:
+    ok = table_client.reply("INSERT IGNORE INTO t VALUES (1, 'x', 1), (9, 'new', 9)").ok
     assert (ok.affected_rows, ok.warnings) == (1, 1)
     warning = [b"Warning", b"1062", b"Duplicate entry '1' for key 't.PRIMARY'"]
-    assert table.one("SHOW WARNINGS").rows == [warning]
-    assert table.value("SELECT @@warning_count") == "1"
-    assert table.value("SELECT @@warning_count") == "0"
+    assert table_client.reply("SHOW WARNINGS").rows == [warning]
+    assert table_client.value("SELECT @@warning_count") == "1"
+    assert table_client.value("SELECT @@warning_count") == "0"
 
 
-def test_last_insert_id(table: RawClient) -> None:
-    table.query("INSERT INTO t (v) VALUES ('x'), ('y')")
-    assert table.value("SELECT LAST_INSERT_ID()") == "4"
-    table.query("INSERT INTO t (id, v) VALUES (50, 'z')")
-    assert table.value("SELECT LAST_INSERT_ID()") == "4"
-    assert table.value("SELECT LAST_INSERT_ID(7)") == "7"
-    table.query("UPDATE t SET n = LAST_INSERT_ID(n + 40) WHERE id = 1")
-    assert table.value("SELECT @@last_insert_id") == "41"
+def test_last_insert_id(table_client: RawClient) -> None:
+    table_client.query("INSERT INTO t (v) VALUES ('x'), ('y')")
+    assert table_client.value("SELECT LAST_INSERT_ID()") == "4"
+    table_client.query("INSERT INTO t (id, v) VALUES (50, 'z')")
+    assert table_client.value("SELECT LAST_INSERT_ID()") == "4"
+    assert table_client.value("SELECT LAST_INSERT_ID(7)") == "7"
+    table_client.query("UPDATE t SET n = LAST_INSERT_ID(n + 40) WHERE id = 1")
+    assert table_client.value("SELECT @@last_insert_id") == "41"
 
 
-def test_row_count_and_found_rows(table: RawClient) -> None:
-    table.query("UPDATE t SET v = 'x' WHERE n < 3")
-    assert table.value("SELECT ROW_COUNT()") == "2"
-    table.query("SELECT * FROM t")
-    assert table.value("SELECT FOUND_ROWS()") == "3"
+def test_row_count_and_found_rows(table_client: RawClient) -> None:
+    table_client.query("UPDATE t SET v = 'x' WHERE n < 3")
+    assert table_client.value("SELECT ROW_COUNT()") == "2"
+    table_client.query("SELECT * FROM t")
+    assert table_client.value("SELECT FOUND_ROWS()") == "3"
 
 
-def test_found_rows_flag_counts_matched_rows(connect: Connect, table: RawClient) -> None:
+def test_found_rows_flag_counts_matched_rows(connect: Connect, table_client: RawClient) -> None:
     client = connect(flags=2)
-    assert client.one("UPDATE t SET v = v").ok.affected_rows == 3
+    assert client.reply("UPDATE t SET v = v").ok.affected_rows == 3
 
 
 # Transactions.
 
 
-def test_transactions(table: RawClient, connect: Connect) -> None:
+def test_transactions(table_client: RawClient, connect: Connect) -> None:
     other = connect()
-    table.query("BEGIN")
-    table.query("DELETE FROM t")
+    table_client.query("BEGIN")
+    table_client.query("DELETE FROM t")
     assert other.value("SELECT COUNT(*) FROM t") == "3"
-    assert table.value("SELECT COUNT(*) FROM t") == "0"
-    table.query("ROLLBACK")
-    assert table.value("SELECT COUNT(*) FROM t") == "3"
-    table.query("START TRANSACTION")
-    table.query("DELETE FROM t WHERE n = 1")
-    table.query("SAVEPOINT s")
-    table.query("DELETE FROM t")
-    table.query("ROLLBACK TO s")
-    table.query("COMMIT")
+    assert table_client.value("SELECT COUNT(*) FROM t") == "0"
+    table_client.query("ROLLBACK")
+    assert table_client.value("SELECT COUNT(*) FROM t") == "3"
+    table_client.query("START TRANSACTION")
+    table_client.query("DELETE FROM t WHERE n = 1")
+    table_client.query("SAVEPOINT s")
+    table_client.query("DELETE FROM t")
+    table_client.query("ROLLBACK TO s")
+    table_client.query("COMMIT")
     assert other.value("SELECT COUNT(*) FROM t") == "2"
 
 
-def test_status_flags(table: RawClient) -> None:
+def test_status_flags(table_client: RawClient) -> None:
     in_trans, autocommit, read_only = 0x1, 0x2, 0x2000
     for statement, status in (
         ("SELECT 1", autocommit),
@@ -248,56 +250,56 @@ def test_status_flags(table: RawClient) -> None:
         ("COMMIT", autocommit),
         ("SET sql_mode = 'NO_BACKSLASH_ESCAPES'", autocommit | 0x200),
     ):
-        assert table.one(statement).status & ~0x4000 == status, statement
+        assert table_client.reply(statement).status & ~0x4000 == status, statement
 
 
-def test_a_second_writer_waits_for_the_first(table: RawClient, connect: Connect) -> None:
+def test_a_second_writer_waits_for_the_first(table_client: RawClient, connect: Connect) -> None:
     other = connect()
-    table.query("BEGIN")
-    table.query("INSERT INTO t (v) VALUES ('first')")
+    table_client.query("BEGIN")
+    table_client.query("INSERT INTO t (v) VALUES ('first')")
     other.send(b"\x03INSERT INTO t (v) VALUES ('second')")
-    table.query("COMMIT")
+    table_client.query("COMMIT")
     assert other.replies()[0].ok.last_insert_id == 5
 
 
-def test_a_writer_that_waits_too_long(table: RawClient, connect: Connect) -> None:
+def test_a_writer_that_waits_too_long(table_client: RawClient, connect: Connect) -> None:
     other = connect()
-    table.query("BEGIN")
-    table.query("INSERT INTO t (v) VALUES ('first')")
+    table_client.query("BEGIN")
+    table_client.query("INSERT INTO t (v) VALUES ('first')")
     other.query("SET innodb_lock_wait_timeout = 0")
-    assert other.one("INSERT INTO t (v) VALUES ('second')").error.code == 1205
-    table.query("ROLLBACK")
-    assert other.one("INSERT INTO t (v) VALUES ('second')").ok
+    assert other.reply("INSERT INTO t (v) VALUES ('second')").error.code == 1205
+    table_client.query("ROLLBACK")
+    assert other.reply("INSERT INTO t (v) VALUES ('second')").ok
 
 
-def test_read_only_transactions_refuse_writes(table: RawClient) -> None:
+def test_read_only_transactions_refuse_writes(table_client: RawClient) -> None:
     def refused(sql: str) -> bool:
-        error = table.one(sql).error
+        error = table_client.reply(sql).error
         return (error.code, error.sqlstate) == (1792, "25006")
 
-    table.query("START TRANSACTION READ ONLY")
+    table_client.query("START TRANSACTION READ ONLY")
     assert refused("INSERT INTO t (v) VALUES ('x')")
-    assert table.value("SELECT COUNT(*) FROM t") == "3"
-    table.query("COMMIT")
-    table.query("SET SESSION TRANSACTION READ ONLY")
+    assert table_client.value("SELECT COUNT(*) FROM t") == "3"
+    table_client.query("COMMIT")
+    table_client.query("SET SESSION TRANSACTION READ ONLY")
     assert refused("DELETE FROM t")
     assert refused("CREATE TABLE u (n INT)")
-    table.query("BEGIN")
+    table_client.query("BEGIN")
     assert refused("DELETE FROM t")
-    table.query("ROLLBACK")
-    table.query("START TRANSACTION READ WRITE")
-    assert table.one("DELETE FROM t WHERE n = 1").ok
-    table.query("COMMIT")
-    table.query("SET SESSION TRANSACTION READ WRITE")
-    assert table.one("DELETE FROM t").ok
+    table_client.query("ROLLBACK")
+    table_client.query("START TRANSACTION READ WRITE")
+    assert table_client.reply("DELETE FROM t WHERE n = 1").ok
+    table_client.query("COMMIT")
+    table_client.query("SET SESSION TRANSACTION READ WRITE")
+    assert table_client.reply("DELETE FROM t").ok
 
 
-def test_temporary_tables_are_the_session_s_own(table: RawClient, connect: Connect) -> None:
-    table.query("CREATE TEMPORARY TABLE t (n INT)")
-    assert table.value("SELECT COUNT(*) FROM t") == "0"
+def test_temporary_tables_are_the_session_s_own(table_client: RawClient, connect: Connect) -> None:
+    table_client.query("CREATE TEMPORARY TABLE t (n INT)")
+    assert table_client.value("SELECT COUNT(*) FROM t") == "0"
     assert connect().value("SELECT COUNT(*) FROM t") == "3"
-    table.query("DROP TEMPORARY TABLE t")
-    assert table.value("SELECT COUNT(*) FROM t") == "3"
+    table_client.query("DROP TEMPORARY TABLE t")
+    assert table_client.value("SELECT COUNT(*) FROM t") == "3"
 
 
 # Definitions.
@@ -318,17 +320,17 @@ def test_definitions(client: RawClient) -> None:
         "INSERT INTO p (k) VALUES ('one')",
         "INSERT INTO c (a, b) VALUES (1, 1)",
     ):
-        assert client.one(statement).ok, statement
-    assert client.one("INSERT INTO p (k) VALUES ('ONE')").error.code == 1062
-    assert client.one("INSERT INTO c (a, b) VALUES (1, 99)").error.code == 1452
-    assert client.one("INSERT INTO c (a, b) VALUES (11, 1)").error.code == 3819
-    assert client.one("SELECT * FROM w").rows == [[b"one"]]
-    assert [row[0] for row in client.one("SHOW TABLES").rows] == [b"c", b"m", b"p", b"w"]
-    assert client.one("DELETE FROM p").ok
+        assert client.reply(statement).ok, statement
+    assert client.reply("INSERT INTO p (k) VALUES ('ONE')").error.code == 1062
+    assert client.reply("INSERT INTO c (a, b) VALUES (1, 99)").error.code == 1452
+    assert client.reply("INSERT INTO c (a, b) VALUES (11, 1)").error.code == 3819
+    assert client.reply("SELECT * FROM w").rows == [[b"one"]]
+    assert [row[0] for row in client.reply("SHOW TABLES").rows] == [b"c", b"m", b"p", b"w"]
+    assert client.reply("DELETE FROM p").ok
     assert client.value("SELECT COUNT(*) FROM c") == "0"
-    columns = [(row[0], row[1], row[3]) for row in client.one("DESCRIBE p").rows]
+    columns = [(row[0], row[1], row[3]) for row in client.reply("DESCRIBE p").rows]
     assert columns[0] == (b"id", b"bigint unsigned", b"PRI")
-    created = client.one("SHOW CREATE TABLE p").rows[0][1]
+    created = client.reply("SHOW CREATE TABLE p").rows[0][1]
     assert created is not None
     assert b"UNIQUE KEY `uk` (`k`)" in created
 
@@ -336,10 +338,10 @@ def test_definitions(client: RawClient) -> None:
 def test_schemas(client: RawClient) -> None:
     client.query("CREATE DATABASE other")
     client.query("CREATE TABLE other.t (n INT)")
-    assert client.one("SELECT * FROM t").error.code == 1146
+    assert client.reply("SELECT * FROM t").error.code == 1146
     client.query("USE other")
-    assert client.one("SELECT * FROM t").rows == []
-    names = [row[0] for row in client.one("SHOW DATABASES").rows]
+    assert client.reply("SELECT * FROM t").rows == []
+    names = [row[0] for row in client.reply("SHOW DATABASES").rows]
     assert names == [
         b"information_schema",
         b"mysql",
@@ -359,22 +361,22 @@ def test_variables(client: RawClient) -> None:
     client.query(
         "SET @a = 1 + 1, @b := 'x', SESSION wait_timeout = 100, @@session.time_zone = '+00:00'"
     )
-    assert client.one("SELECT @a, @B, @@wait_timeout, @@global.wait_timeout").rows == [
+    assert client.reply("SELECT @a, @B, @@wait_timeout, @@global.wait_timeout").rows == [
         [b"2", b"x", b"100", b"28800"]
     ]
     client.query("SET wait_timeout = DEFAULT, autocommit = OFF, sql_mode = ''")
-    assert client.one("SELECT @@wait_timeout, @@autocommit, @@sql_mode").rows == [
+    assert client.reply("SELECT @@wait_timeout, @@autocommit, @@sql_mode").rows == [
         [b"28800", b"0", b""]
     ]
     client.query("SET GLOBAL wait_timeout = 5")
-    assert client.one("SHOW GLOBAL VARIABLES LIKE 'wait_time%'").rows == [[b"wait_timeout", b"5"]]
-    assert client.one("SHOW VARIABLES WHERE Variable_name IN ('wait_timeout')").rows == [
+    assert client.reply("SHOW GLOBAL VARIABLES LIKE 'wait_time%'").rows == [[b"wait_timeout", b"5"]]
+    assert client.reply("SHOW VARIABLES WHERE Variable_name IN ('wait_timeout')").rows == [
         [b"wait_timeout", b"28800"]
     ]
 
 
 def test_server_facts(client: RawClient) -> None:
-    row = client.one(
+    row = client.reply(
         "SELECT @@server_id, LENGTH(@@server_uuid), @@port, @@read_only, @@super_read_only, "
         "@@gtid_mode, @@hostname, CONNECTION_ID()"
     ).rows[0]
@@ -382,15 +384,15 @@ def test_server_facts(client: RawClient) -> None:
     assert row == [b"1", b"36", port, b"0", b"0", b"ON", b"localhost", own_id]
     uptime = "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = "
     assert int(client.value(uptime + "'Uptime'") or "") < 1_000
-    assert client.one("SHOW STATUS LIKE 'Uptime'").rows[0][0] == b"Uptime"
-    listed = client.one("SELECT ID, USER FROM information_schema.PROCESSLIST").rows
+    assert client.reply("SHOW STATUS LIKE 'Uptime'").rows[0][0] == b"Uptime"
+    listed = client.reply("SELECT ID, USER FROM information_schema.PROCESSLIST").rows
     assert listed == [[own_id, b"demo"]]
 
 
-def test_sql_mode_ansi_quotes(table: RawClient) -> None:
-    assert table.value('SELECT "v" FROM t LIMIT 1') == "v"
-    table.query("SET sql_mode = 'ANSI_QUOTES'")
-    assert table.value('SELECT "v" FROM t LIMIT 1') == "a"
+def test_sql_mode_ansi_quotes(table_client: RawClient) -> None:
+    assert table_client.value('SELECT "v" FROM t LIMIT 1') == "v"
+    table_client.query("SET sql_mode = 'ANSI_QUOTES'")
+    assert table_client.value('SELECT "v" FROM t LIMIT 1') == "a"
 
 
 def test_sql_mode_no_backslash_escapes(client: RawClient) -> None:
@@ -399,19 +401,20 @@ def test_sql_mode_no_backslash_escapes(client: RawClient) -> None:
 
 
 def test_versioned_comments_are_run(client: RawClient) -> None:
-    assert client.one("/*!40101 SET @a = 'yes' */").ok
+    assert client.reply("/*!40101 SET @a = 'yes' */").ok
     assert client.value("SELECT @a") == "yes"
 
 
-def test_prepared_text_statements(table: RawClient) -> None:
+def test_prepared_text_statements(table_client: RawClient) -> None:
     assert (
-        table.one("PREPARE s FROM 'SELECT v FROM t WHERE n = ?'").ok.info == b"Statement prepared"
+        table_client.reply("PREPARE s FROM 'SELECT v FROM t WHERE n = ?'").ok.info
+        == b"Statement prepared"
     )
-    table.query("SET @n = 2")
-    assert table.one("EXECUTE s USING @n").rows == [[b"b"]]
-    assert table.one("EXECUTE s").error.code == 1210
-    assert table.one("DEALLOCATE PREPARE s").ok
-    assert table.one("EXECUTE s USING @n").error.code == 1243
+    table_client.query("SET @n = 2")
+    assert table_client.reply("EXECUTE s USING @n").rows == [[b"b"]]
+    assert table_client.reply("EXECUTE s").error.code == 1210
+    assert table_client.reply("DEALLOCATE PREPARE s").ok
+    assert table_client.reply("EXECUTE s USING @n").error.code == 1243
 
 
 def test_named_locks(client: RawClient, connect: Connect) -> None:
@@ -443,4 +446,4 @@ def test_long_values_and_odd_bytes(client: RawClient) -> None:
     client.query(f"INSERT INTO l VALUES ('{literal}')")  # noqa: S608 - escaped above
     assert client.value("SELECT b FROM l") == text
     client.command(b"\x03UPDATE l SET b = '\xff\xfe\\0'")
-    assert client.one("SELECT b FROM l").rows == [[b"\xff\xfe\0"]]
+    assert client.reply("SELECT b FROM l").rows == [[b"\xff\xfe\0"]]

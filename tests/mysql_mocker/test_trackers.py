@@ -17,7 +17,7 @@ STATE = [StateChange(True)]
 def changes(client: RawClient, *statements: str) -> list[object]:
     """What the last of the statements reports."""
     for statement in statements:
-        reply = client.one(statement)
+        reply = client.reply(statement)
     return reply.changes
 
 
@@ -71,7 +71,7 @@ def test_begin_and_end_are_told_even_with_the_tracker_off(client: RawClient) -> 
 
 def test_transaction_state(client: RawClient) -> None:
     client.query("CREATE TABLE t (n INT)")
-    assert client.one("SET session_track_transaction_info = STATE").ok.session_state == b""
+    assert client.reply("SET session_track_transaction_info = STATE").ok.session_state == b""
     for statement, state in (
         ("BEGIN", "T_______"), ("SELECT 1", "T_____S_"), ("SELECT * FROM t", "T_R___S_"),
         ("INSERT INTO t VALUES (1)", "T_R_W_S_"), ("COMMIT", "________"),

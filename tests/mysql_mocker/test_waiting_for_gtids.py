@@ -38,10 +38,10 @@ def test_waits_until_the_replica_has_applied(
     client.query("CREATE TABLE t (n INT)")
     client.query("INSERT INTO t VALUES (7)")
     reader = connect(replica)
-    assert reader.one("SELECT n FROM t").error.code == 1146
+    assert reader.reply("SELECT n FROM t").error.code == 1146
     answers: list[Reply] = []
     sql = wait_sql(client.executed(), *timeout)
-    waiter = threading.Thread(target=lambda: answers.append(reader.one(sql)))
+    waiter = threading.Thread(target=lambda: answers.append(reader.reply(sql)))
     waiter.start()
     until(lambda: any("WAIT" in text for _, text in replica.statements), "the wait has begun")
     assert not answers
@@ -63,20 +63,20 @@ def test_waits_until_the_replica_has_applied(
     ],
 )
 def test_errors_come_after_the_column_definitions(client: RawClient, call: str, code: int) -> None:
-    reply = client.one(f"SELECT {call}")
+    reply = client.reply(f"SELECT {call}")
     assert reply.names == [call]
     assert reply.error.code == code
-    assert client.one(f"DO {call}").names is None
+    assert client.reply(f"DO {call}").names is None
     assert client.value("SELECT 1") == "1"
 
 
 @pytest.mark.parametrize("text", [FOREIGN, f"{FOREIGN}:5-3", f"{FOREIGN}:tag"])
 def test_sets_that_the_server_takes_for_empty_are_errors_here(client: RawClient, text: str) -> None:
-    assert client.one(wait_sql(text)).error.code == 1772
+    assert client.reply(wait_sql(text)).error.code == 1772
 
 
 def test_do_hides_the_answer(client: RawClient) -> None:
-    reply = client.one(f"DO WAIT_FOR_EXECUTED_GTID_SET('{FOREIGN}:1', 0.001)")
+    reply = client.reply(f"DO WAIT_FOR_EXECUTED_GTID_SET('{FOREIGN}:1', 0.001)")
     assert reply.ok.affected_rows == 0
 
 
@@ -107,7 +107,7 @@ def test_kill_query_ends_a_wait(connect: Connect, primary: Server) -> None:
     waiting, killer = connect(), connect()
     waiting.send(b"\x03" + wait_sql(f"{FOREIGN}:1").encode())
     until(lambda: any("WAIT" in text for _, text in primary.statements), "the wait has begun")
-    assert killer.one(f"KILL QUERY {waiting.id}").ok
+    assert killer.reply(f"KILL QUERY {waiting.id}").ok
     (reply,) = waiting.replies()
     assert (reply.error.code, reply.error.sqlstate) == (1317, "70100")
     assert waiting.value("SELECT 1") == "1"
@@ -115,7 +115,7 @@ def test_kill_query_ends_a_wait(connect: Connect, primary: Server) -> None:
 
 def test_max_execution_time_ends_a_wait(client: RawClient) -> None:
     client.query("SET max_execution_time = 20")
-    assert client.one(wait_sql(f"{FOREIGN}:1")).error.code == 3024
+    assert client.reply(wait_sql(f"{FOREIGN}:1")).error.code == 3024
 
 
 def test_wait_does_not_renew_a_snapshot(client: RawClient, connect: Connect) -> None:

@@ -116,11 +116,11 @@ def test_an_empty_password_needs_no_key(plugin: str) -> None:
 def test_the_password_goes_under_the_servers_key(plugin: str, rsa_key: RsaKey) -> None:
     client = begin(NATIVE)
     other = b"ABCDEFGHIJKLMNOPQRST"
-    asked = client.receive(AuthSwitchRequest(plugin, other).serialise())
+    response = client.receive(AuthSwitchRequest(plugin, other).serialise())
     if plugin == CACHING_SHA2:
-        assert asked == scramble_caching_sha2(b"ebb", other)
-        asked = client.receive(FULL)
-    assert asked == (b"\x02" if plugin == CACHING_SHA2 else b"\x01")
+        assert response == scramble_caching_sha2(b"ebb", other)
+        response = client.receive(FULL)
+    assert response == (b"\x02" if plugin == CACHING_SHA2 else b"\x01")
     sealed = client.receive(AuthMoreData(rsa_key.public_pem()).serialise())
     assert sealed is not None
     assert rsa_key.decrypt(sealed, other) == b"ebb"

@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.compression import Algorithm, Compression, agreed
+from protocol.compression import Algorithm, Compression, agreed_algorithm
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability
 from protocol.errors import (
     PacketOutOfOrderError,
@@ -454,9 +454,9 @@ def test_a_servers_sequence_ids() -> None:
 
 def test_the_algorithm_that_is_agreed_on() -> None:
     zlib_too = Capability.CLIENT_COMPRESS | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
-    assert agreed(zlib_too) is Algorithm.ZLIB
-    assert agreed(Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM) is Algorithm.ZSTD
-    assert agreed(Capability.CLIENT_PROTOCOL_41) is Algorithm.UNCOMPRESSED
+    assert agreed_algorithm(zlib_too) is Algorithm.ZLIB
+    assert agreed_algorithm(Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM) is Algorithm.ZSTD
+    assert agreed_algorithm(Capability.CLIENT_PROTOCOL_41) is Algorithm.UNCOMPRESSED
 
 
 @pytest.mark.parametrize("algorithm", BOTH)

@@ -486,7 +486,7 @@ def test_intervals_may_come_in_any_order_and_overlap(items: list[tuple[str, int,
     st.booleans(),
 )
 def test_what_follows_is_told_as_by_parse_and_union(
-    model: Model, texts: list[str], most: int, asked: bool
+    model: Model, texts: list[str], most: int, text_is_cached: bool
 ) -> None:
     gtids = from_model(model)
     highest = max([number for _, number in model], default=0)
@@ -494,7 +494,7 @@ def test_what_follows_is_told_as_by_parse_and_union(
         if text.startswith("+"):
             highest += int(text)
             text = f"{U}:{highest}"
-        if asked:
+        if text_is_cached:
             assert gtids.text == gtids.text
         single, both = gtids.followed_by(text.encode(), most)
         if single is EMPTY:

@@ -26,7 +26,7 @@ def test_all_fields_are_found(
     payload = begin + flags + lenenc_bytes(info) + b"behind"
     ok = head(payload)
     assert (ok.affected, ok.status, ok.warnings) == (affected, status, warnings)
-    assert (ok.place, ok.end) == (len(begin), len(begin) + 4)
+    assert (ok.status_offset, ok.end) == (len(begin), len(begin) + 4)
     first, last = string(payload, ok.end)
     assert payload[first:last] == info
     assert payload[last:] == b"behind"

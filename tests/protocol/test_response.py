@@ -187,4 +187,4 @@ def test_the_head_tells_whether_definitions_follow() -> None:
 )
 def test_an_error_ends_at_the_first_zero_byte(character_set: str, left: str) -> None:
     error = ErrPacket(1047, "08S01", "Unknown command")
-    assert error.told_in(character_set) == ErrPacket(1047, "08S01", left)
+    assert error.in_character_set(character_set) == ErrPacket(1047, "08S01", left)

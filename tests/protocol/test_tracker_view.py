@@ -100,7 +100,7 @@ def viewed(
     for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
         chunk = data[start:end] + (behind if end == len(data) else b"")
         assert stream.feed(chunk) == end - start
-        out += view.seen(stream)
+        out += view.client_bytes(stream)
     assert stream.done
     return out
 
@@ -181,7 +181,7 @@ def test_flags_are_hidden_wherever_a_status_is(
     out = b""
     for start, end in zip([0, *cuts], [*cuts, len(response)], strict=True):
         stream.feed(response[start:end])
-        out += view.seen(stream)
+        out += view.client_bytes(stream)
     assert stream.done
     assert stream.status & hidden  # the proxy sees it
     assert out == answer(begun & ~hidden | shown, seen, client)
@@ -200,7 +200,7 @@ def test_nothing_else_is_taken_for_a_status() -> None:
         stream.begin(shape)
         stream.feed(answer)
         assert stream.done
-        assert view.seen(stream) == answer
+        assert view.client_bytes(stream) == answer
 
 
 def test_the_end_of_a_transaction_is_reported_if_its_begin_was() -> None:
@@ -209,7 +209,7 @@ def test_the_end_of_a_transaction_is_reported_if_its_begin_was() -> None:
         stream = ResponseStream(deprecate_eof=True, session_track=True)
         block = transaction_state_entry(state + "_______")
         stream.feed(frame(ok(SERVER, 2, block), 1))
-        assert view.seen(stream) == frame(ok(SERVER, 2, block if shown else None), 1)
+        assert view.client_bytes(stream) == frame(ok(SERVER, 2, block if shown else None), 1)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_new_list_of_variables_counts_from_its_own_report_on(
     stream.feed(frame(ok(SERVER, 2, b"".join(pairs.values())), 1))
     view = TrackerView(SERVER, frozenset({0}), "time_zone")
     kept = b"".join(entry for name, entry in pairs.items() if name in shown)
-    assert view.seen(stream) == frame(ok(SERVER, 2, kept), 1)
+    assert view.client_bytes(stream) == frame(ok(SERVER, 2, kept), 1)
 
 
 @given(
@@ -260,7 +260,7 @@ def test_a_write_is_seen_in_one_step_as_in_several(
     data = before + frame(payload, 1)
     assert take(stream, data, len(before), False) == len(data)
     view = TrackerView(client, trackers)
-    assert view.seen_of_write(stream) == view.seen(stream)
+    assert view.client_bytes_of_write(stream) == view.client_bytes(stream)
 
 
 @given(
@@ -284,4 +284,4 @@ def test_rows_are_seen_in_one_step_as_in_several(
     rows = text_resultset(definitions, lines, modern, status, 7, 1, GTIDS)
     assert take(stream, before + rows, len(before), False) == len(before) + len(rows)
     view = TrackerView(client, trackers)
-    assert view.seen_of_rows(stream) == view.seen(stream)
+    assert view.seen_of_rows(stream) == view.client_bytes(stream)

@@ -68,11 +68,11 @@ def stream(capabilities: Capability, *, cursor: bool = False) -> ResponseStream:
     assert made.error
     assert made.row
     assert made.unnamed
-    assert not tracked or (made.session_states and made.told)
+    assert not tracked or (made.session_states and made.tracker_packets)
     return made
 
 
-def told(of: ResponseStream) -> dict[str, Any]:
+def attributes_of(of: ResponseStream) -> dict[str, Any]:
     return {name: getattr(of, name) for name in TOLD}
 
 
@@ -84,7 +84,7 @@ def walked(capabilities: Capability, data: bytes, position: int, keep_row: bool)
         end = parser.feed(data, position)
     except MalformedPacketError:
         return None
-    return (end, told(parser)) if parser.done else None
+    return (end, attributes_of(parser)) if parser.done else None
 
 
 def rows(
@@ -150,12 +150,12 @@ def compare(capabilities: Capability, data: bytes, position: int = 0, keep_row: 
     parser = stream(capabilities)
     # Mostly, a chunk that does not end as one without trackers is not walked.
     parser.status = TRACKED
-    found = told(parser)
+    found = attributes_of(parser)
     end = take(parser, data, position, keep_row)
     if end == 0:
-        assert told(parser) == found
+        assert attributes_of(parser) == found
     else:
-        assert (end, told(parser)) == walked(capabilities, data, position, keep_row)
+        assert (end, attributes_of(parser)) == walked(capabilities, data, position, keep_row)
     return end
 
 
@@ -241,7 +241,7 @@ def test_what_was_there_before_is_gone() -> None:
     parser = stream(MODERN, cursor=True)
     data = short(MODERN, 1)
     end = take(parser, data, 0, True)
-    assert (end, told(parser)) == walked(MODERN, data, 0, True)
+    assert (end, attributes_of(parser)) == walked(MODERN, data, 0, True)
 
 
 @given(st.sampled_from(FORMS), chunks, st.data())
@@ -270,7 +270,7 @@ def test_rows_that_tell_of_gtids_are_taken(count: int) -> None:
     parser.status = TRACKED
     assert take(parser, data, 0, True) == len(data)
     assert (parser.rows, parser.status, parser.session_states) == (count, 0x4002, [GTID])
-    ((begin, end),) = parser.told
+    ((begin, end),) = parser.tracker_packets
     assert (data[begin + 4], end) == (0xFE, len(data))
     assert not parser.missing_trackers
 
@@ -291,7 +291,7 @@ def test_a_write_that_tells_of_its_gtids_is_taken(text: bytes, number: int) -> N
     data = ok(TRACKING, number, number, 0x4002, 1, text, GTID)
     assert take(parser, data, 0, False) == len(data)
     assert parser.session_states == [GTID]
-    assert parser.told == [(0, len(data))]
+    assert parser.tracker_packets == [(0, len(data))]
     assert (parser.status, parser.warnings, parser.unnamed) == (0x4002, 1, [])
 
 

@@ -11,10 +11,10 @@ def test_nothing_is_expected_before_several_were_alike() -> None:
     profiles = ClientProfile()
     for _ in range(ALIKE - 1):
         profiles.saw("a", ONE, "app")
-        assert profiles.expected("a") is None
+        assert profiles.prediction("a") is None
     profiles.saw("a", ONE, "app")
-    assert profiles.expected("a") == (ONE, "app")
-    assert profiles.expected("b") is None
+    assert profiles.prediction("a") == (ONE, "app")
+    assert profiles.prediction("b") is None
 
 
 def test_one_that_differs_ends_it() -> None:
@@ -22,7 +22,7 @@ def test_one_that_differs_ends_it() -> None:
     for _ in range(2 * ALIKE):
         profiles.saw("a", ONE, "app")
     profiles.saw("a", OTHER, "app")
-    assert profiles.expected("a") is None
+    assert profiles.prediction("a") is None
 
 
 def test_those_that_take_turns_are_never_expected() -> None:
@@ -30,7 +30,7 @@ def test_those_that_take_turns_are_never_expected() -> None:
     for _ in range(4 * ALIKE):
         profiles.saw("a", ONE, "app")
         profiles.saw("a", OTHER, "app")
-        assert profiles.expected("a") is None
+        assert profiles.prediction("a") is None
 
 
 def test_the_user_is_the_last_one() -> None:
@@ -38,7 +38,7 @@ def test_the_user_is_the_last_one() -> None:
     for _ in range(ALIKE):
         profiles.saw("a", ONE, "app")
     profiles.saw("a", ONE, "other")
-    assert profiles.expected("a") == (ONE, "other")
+    assert profiles.prediction("a") == (ONE, "other")
 
 
 def test_the_least_recent_hosts_go_first() -> None:
@@ -46,7 +46,7 @@ def test_the_least_recent_hosts_go_first() -> None:
     for where in ("a", "b", "a", "c"):
         for _ in range(ALIKE):
             profiles.saw(where, ONE, "app")
-    assert [where for where in "abc" if profiles.expected(where)] == ["a", "c"]
+    assert [where for where in "abc" if profiles.prediction(where)] == ["a", "c"]
 
 
 def test_a_name_that_no_server_has_takes_no_room() -> None:
@@ -54,6 +54,6 @@ def test_a_name_that_no_server_has_takes_no_room() -> None:
     profiles = ClientProfile()
     for _ in range(ALIKE):
         profiles.saw("host", Capability(0), "x" * 200_000)
-    expected = profiles.expected("host")
+    expected = profiles.prediction("host")
     assert expected is not None
     assert len(expected[1]) < 100

@@ -91,12 +91,12 @@ def test_the_life_of_a_connection() -> None:
         assert idle.stage == LENT
         assert idle.identity is IDENTITY
         idle.begin_with(SETUP, b"packet")
-        asked = idle.pass_on_to(PacketChannel(1 << 20))
-        assert (idle.stage, asked.stage) == (CLOSED, READY)
-        assert asked.take_preface() == (b"packet",)
-        asked.hand_over(Session())
-        asked.detach(LOGGED_IN)
-        assert asked.stage == CLOSED
+        passed_on = idle.pass_on_to(PacketChannel(1 << 20))
+        assert (idle.stage, passed_on.stage) == (CLOSED, READY)
+        assert passed_on.take_preface() == (b"packet",)
+        passed_on.hand_over(Session())
+        passed_on.detach(LOGGED_IN)
+        assert passed_on.stage == CLOSED
 
     asyncio.run(story())
 

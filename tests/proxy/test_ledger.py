@@ -96,7 +96,7 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
         if server is not None:
             server.role = role
             for number in range(restarts):
-                server.observed(U, (server.epoch + number + 1, 0), GtidSet(), GtidSet())
+                server.observe(U, (server.epoch + number + 1, 0), GtidSet(), GtidSet())
         statement = Classifier().classify(sql, 0)
         command = Command(
             Code.COM_QUERY,
@@ -109,7 +109,7 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
         outcome.reason, outcome.proof = reason, proof
         if server is not None:
             outcome.decision = Decision(server, Reason.READ, Proof.KNOWN, GtidSet.parse(f"{U}:1-9"))
-        first.account.enter(command, outcome, server, ending)
-        second.open().enter(command, outcome, server, ending)
+        first.account.record(command, outcome, server, ending)
+        second.open().record(command, outcome, server, ending)
     assert first.lines == second.lines
     assert first.counts == second.counts

@@ -68,11 +68,11 @@ def test_an_age() -> None:
 def test_a_refusal_is_of_one_user_and_of_what_was_judged_before() -> None:
     clock = Clock()
     cache = LoginCache(5.0, clock)
-    cache.refused("other", 1045)
-    cache.refused("app", 1049)  # of a schema
+    cache.on_refused("other", 1045)
+    cache.on_refused("app", 1049)  # of a schema
     assert cache.trusts(known())
     clock.now = 101.0
-    cache.refused("app", 1045)
+    cache.on_refused("app", 1045)
     assert not cache.trusts(known())
     assert cache.trusts(replace(known(), at=101.5))
 
@@ -81,16 +81,16 @@ def test_many_refusals_are_not_forgotten() -> None:
     clock = Clock()
     cache = LoginCache(5.0, clock)
     clock.now = 101.0
-    cache.refused("app", 1045)
+    cache.on_refused("app", 1045)
     for number in range(2000):
-        cache.refused(f"user{number}", 1045)
+        cache.on_refused(f"user{number}", 1045)
     assert not cache.trusts(known())
 
 
 def test_a_refused_name_that_no_server_has_takes_no_room() -> None:
     """What it begins with is distrusted, which costs a login a question."""
     cache = LoginCache(5.0, Clock())
-    cache.refused("x" * 200_000, 1045)
+    cache.on_refused("x" * 200_000, 1045)
     assert max(map(len, cache._refused)) < 100
 
 
@@ -98,7 +98,7 @@ def test_a_change_is_of_all() -> None:
     clock = Clock()
     cache = LoginCache(5.0, clock)
     clock.now = 101.0
-    cache.changed()
+    cache.on_change()
     assert not cache.trusts(known())
     assert cache.trusts(replace(known(), at=101.5))
 
@@ -176,7 +176,7 @@ def test_what_is_told_with_the_first_statement() -> None:
     statement = (
         b"SET @tidegate_client=_latin1'[fe80::1%eth0]:33',@tidegate_session=_latin1'it?s?me/5'"
     )
-    assert attributes.told(own) == statement
+    assert attributes.assignment(own) == statement
     packets = preface(Role.PRIMARY, known(), own, False)
     assert [packet[5:] for packet in packets] == [statement, b"SET ROLE NONE"]
     roles = replace(known(), identity=replace(IDENTITY, roles="`r`@`%`"))

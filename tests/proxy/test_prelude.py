@@ -9,7 +9,7 @@ from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client.prepared import PreparedStatements
 from proxy.client.requests import command_batch
-from proxy.client.statements.diagnostics import imitated
+from proxy.client.statements.diagnostics import replay_batch
 from proxy.client.statements.replica_checks import NOTHING, ReplicaChecks
 from proxy.server.exchange import (
     FORWARD,
@@ -34,7 +34,7 @@ from routing.consistency.decision import (
 from routing.consistency.rules import Rules, TransactionRules
 from routing.request.command import Command
 from routing.servers.topology import Role, Server, Topology
-from routing.session.diagnostics_area import NOTHING_TO_IMITATE, Imitation
+from routing.session.diagnostics_area import NOTHING_TO_REPLAY, DiagnosticsReplay
 from routing.session.prepared import PreparedHandle, PreparedStatement
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
@@ -100,7 +100,7 @@ class On:
         )
 
 
-def told(batch: Batch) -> list[tuple[Purpose, str]]:
+def purposes_and_texts(batch: Batch) -> list[tuple[Purpose, str]]:
     """What each command is for, and what it says; each is one whole packet."""
     found = []
     for exchange, packet in batch:
@@ -125,10 +125,12 @@ def test_a_wait_is_one_command_with_its_answer() -> None:
 
 def test_what_is_asked_goes_within_the_wait_or_alone() -> None:
     on = On()
-    [(purpose, sql)] = told(on.before(WAITED, question="1 c"))
+    [(purpose, sql)] = purposes_and_texts(on.before(WAITED, question="1 c"))
     assert (purpose, sql) == (Purpose.WAIT, WAITS.replace(" b LIMIT", " b,1 c LIMIT"))
-    assert told(on.before(CONFIRMED, question="1 c")) == [(Purpose.CONFIRM, "SELECT 1 c LIMIT 1")]
-    [(purpose, _)] = told(on.before(audited=SET))
+    assert purposes_and_texts(on.before(CONFIRMED, question="1 c")) == [
+        (Purpose.CONFIRM, "SELECT 1 c LIMIT 1")
+    ]
+    [(purpose, _)] = purposes_and_texts(on.before(audited=SET))
     assert purpose is Purpose.AUDIT
 
 
@@ -136,10 +138,10 @@ def test_the_session_comes_before_the_wait_and_its_rights_behind_it() -> None:
     on = On()
     on.mirror.needs_reset = True
     on.state.set_variable("sql_mode", "'ANSI'")
-    on.state.chose_schema("app")
-    on.state.took_role("reader")
+    on.state.set_schema("app")
+    on.state.set_role("reader")
     audit = f"SELECT GTID_SUBSET(_latin1'{U}:1-9',@@GLOBAL.gtid_executed) LIMIT 1"
-    assert told(on.before(WAITED, audited=SET)) == [
+    assert purposes_and_texts(on.before(WAITED, audited=SET)) == [
         (Purpose.SETUP, "COM_RESET_CONNECTION "),
         (Purpose.SETUP, SETTINGS.decode()),
         (Purpose.SETUP, "SET @@SESSION.sql_mode=_latin1'ANSI'"),
@@ -154,30 +156,33 @@ def test_the_session_comes_before_the_wait_and_its_rights_behind_it() -> None:
 
 def test_a_schema_by_itself_stands_behind_a_statement() -> None:
     on = On()
-    on.state.took_role("reader")
-    on.state.chose_schema("app")
+    on.state.set_role("reader")
+    on.state.set_schema("app")
     on.mirror.role_version, on.mirror.schema_version = on.state.role_version, -1
-    assert told(on.before()) == [(Purpose.SETUP, "DO 0"), (Purpose.SETUP, "COM_INIT_DB app")]
+    assert purposes_and_texts(on.before()) == [
+        (Purpose.SETUP, "DO 0"),
+        (Purpose.SETUP, "COM_INIT_DB app"),
+    ]
 
 
 def test_each_transaction_is_begun_once_and_again_behind_a_reset() -> None:
     on = On()
     open_read_only(on.state)
     begun = [(Purpose.SETUP, "START TRANSACTION READ ONLY")]
-    assert told(on.before(WAITED)) == [(Purpose.WAIT, WAITS), *begun]
+    assert purposes_and_texts(on.before(WAITED)) == [(Purpose.WAIT, WAITS), *begun]
     assert on.mirror.transaction_reads is on.state.transaction.reads
     assert on.before() == ()
     on.mirror.needs_reset = True
-    assert told(on.before())[2:] == begun
+    assert purposes_and_texts(on.before())[2:] == begun
     open_read_only(on.state)  # another one
-    assert told(on.before()) == begun
+    assert purposes_and_texts(on.before()) == begun
 
 
 def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
     on = On()
-    on.state.transaction.autocommit_set(False)
-    on.state.transaction.implied_read(on.state, SNAPSHOT)
-    assert told(on.before()) == [
+    on.state.transaction.on_autocommit_set(False)
+    on.state.transaction.on_implied_read(on.state, SNAPSHOT)
+    assert purposes_and_texts(on.before()) == [
         (Purpose.SETUP, "SET autocommit=0"),
         (Purpose.SNAPSHOT_BEFORE, PROBE_SQL.decode()),
         (Purpose.SETUP, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
@@ -187,11 +192,11 @@ def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
 
 def test_reads_per_statement_are_in_a_transaction_until_it_moves() -> None:
     on = On()
-    on.state.transaction.autocommit_set(False)
+    on.state.transaction.on_autocommit_set(False)
     on.state.set_variable("transaction_isolation", "'READ-COMMITTED'")
     on.mirror.variables_version = on.state.variables_version
-    on.state.transaction.implied_read(on.state, OWN)
-    assert told(on.before()) == [(Purpose.SETUP, "SET autocommit=0")]
+    on.state.transaction.on_implied_read(on.state, OWN)
+    assert purposes_and_texts(on.before()) == [(Purpose.SETUP, "SET autocommit=0")]
     on.mirror.transaction_reads = None
     run(on.state, "INSERT INTO t VALUES (1)", IN_TRANS)
     assert on.before() == ()
@@ -207,23 +212,28 @@ def test_a_user_variable_is_given_once() -> None:
 
 def test_what_is_asked_of_the_statement_before_needs_no_rights() -> None:
     on = On()
-    on.state.chose_schema("app")
-    on.state.took_role("reader")
-    assert told(on.before(ASKS, "SHOW WARNINGS")) == [(Purpose.SETUP, "COM_INIT_DB app")]
+    on.state.set_schema("app")
+    on.state.set_role("reader")
+    assert purposes_and_texts(on.before(ASKS, "SHOW WARNINGS")) == [
+        (Purpose.SETUP, "COM_INIT_DB app")
+    ]
 
 
 def test_a_server_imitates_what_another_ran() -> None:
     again = frame(b"\x03SELECT a FROM t", 0)
-    by = Imitation(finds=1, again=again, clears=True, counts=0)
-    assert told(imitated(by, query_attributes=False)) == [
+    by = DiagnosticsReplay(finds=1, again=again, clears=True, counts=0)
+    assert purposes_and_texts(replay_batch(by, query_attributes=False)) == [
         (Purpose.REPLAY_DIAGNOSTICS, "SELECT 1 LIMIT 1"),
         (Purpose.REPLAY_DIAGNOSTICS, "SELECT a FROM t"),
         (Purpose.REPLAY_DIAGNOSTICS, "/* */"),
         (Purpose.REPLAY_DIAGNOSTICS, "COM_PING "),
     ]
     shows = [(Purpose.REPLAY_DIAGNOSTICS, "SHOW WARNINGS LIMIT 0")]
-    assert told(imitated(Imitation(counts=-1), query_attributes=False)) == shows
-    assert imitated(NOTHING_TO_IMITATE, query_attributes=True) == ()
+    assert (
+        purposes_and_texts(replay_batch(DiagnosticsReplay(counts=-1), query_attributes=False))
+        == shows
+    )
+    assert replay_batch(NOTHING_TO_REPLAY, query_attributes=True) == ()
 
 
 def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
@@ -234,7 +244,9 @@ def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
     prepared.add(PreparedStatement(1, Classifier().classify(text, 0), text, on.state))
     on.state.schema = "other"
     sets = command("SET sql_mode = 'ANSI'")
-    assert told(command_batch.prepare_before(on.mirror, sets, on.state, prepared)) == [
+    assert purposes_and_texts(
+        command_batch.prepare_before(on.mirror, sets, on.state, prepared)
+    ) == [
         (Purpose.SETUP, "COM_INIT_DB app"),
         (Purpose.PREPARE_STATEMENT, "COM_STMT_PREPARE SELECT a FROM t"),
         (Purpose.SETUP, "COM_INIT_DB other"),
@@ -280,9 +292,9 @@ def test_what_may_read_tables_may_show_less_than_was_seen(sql: str, shows: bool)
     topology = Topology("primary:3306", ["replica:3306"])
     topology.primary.gtids = True
     state = Session(MONOTONIC, 0)
-    state.showed(topology.replicas[0], 1, MONOTONIC)
+    state.record_answer(topology.replicas[0], 1, MONOTONIC)
     classified = command("SELECT CONNECTION_ID()" if sql == "EXECUTE p" else sql)
-    asked = Command(
+    question = Command(
         Code.COM_QUERY, MONOTONIC, frame(b"\x03" + sql.encode(), 0), classified.statement
     )
-    assert command_batch.older_than_seen(asked, state, topology, 0.0) is shows
+    assert command_batch.older_than_seen(question, state, topology, 0.0) is shows

@@ -53,18 +53,18 @@ def session(user: str = "web", rules: Rules | None = None) -> Session:
 
 def writer(user: str = "web") -> Session:
     state = session(user)
-    state.wrote(WRITE, PRIMARY)
+    state.record_write(WRITE, PRIMARY)
     return state
 
 
 def reader(rules: Rules | None = None, server: Server = REPLICA, user: str = "web") -> Session:
     state = session(user, rules)
-    state.showed(server, 1)
+    state.record_answer(server, 1)
     return state
 
 
 def comes_and_goes(short_lived: ShortLived, state: Session) -> None:
-    short_lived.ended(state, short_lived.follows(state))
+    short_lived.on_end(state, short_lived.follows(state))
 
 
 def test_a_read_behind_another_connections_write_is_counted(

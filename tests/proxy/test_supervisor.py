@@ -31,10 +31,10 @@ def test_a_worker_that_answers_at_once_is_asked_again() -> None:
     worker = ChildWorker(0)
     pipe = _QuickPipe(worker)
     worker._pipe, worker.port = cast(Connection, pipe), 6446
-    for asked in (1, 2, 3):
+    for attempt in (1, 2, 3):
         worker.ask()
         assert worker.answer(0) is not None
-        assert pipe.asked == asked
+        assert pipe.asked == attempt
 
 
 def test_a_worker_that_does_not_listen_yet_is_not_asked() -> None:

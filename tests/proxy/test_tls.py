@@ -233,7 +233,7 @@ def resumes(client: ServerContext, server: ssl.SSLContext, name: str = "db1.exam
     end = shake_hands(client, server, name)
     with suppress(ssl.SSLWantReadError):
         end.read()  # the tickets, which come first
-    client.logged_in(end)
+    client.on_login(end)
     return bool(end.session_reused)
 
 

@@ -61,10 +61,10 @@ class Client:
 
 def clients(consistencies: Sequence[str], scopes: Sequence[Scope], each: int = 1) -> list[Client]:
     """So many clients for each consistency in each scope, of two users and two applications."""
-    asked = [pair for pair in itertools.product(consistencies, scopes) for _ in range(each)]
+    combinations = [pair for pair in itertools.product(consistencies, scopes) for _ in range(each)]
     return [
         Client(n, consistency, scope, list(USERS)[n % 2], f"application{n // 2 % 2}")
-        for n, (consistency, scope) in enumerate(asked)
+        for n, (consistency, scope) in enumerate(combinations)
     ]
 
 

@@ -136,14 +136,14 @@ def stale_reads(running: RunningProxy, seconds: float) -> list[bool]:
 
 def applied_meanwhile(log: list[Record], read: Record) -> bool:
     """Whether a read's server had all that it lacked when it was asked for its set again."""
-    asked = [
+    proofs = [
         (int(str(record["dispatched_us"])), str(record["proof_set"]))
         for record in log
         if record["kind"] == "proof"
         and record["proof"] == "probed"
         and record["server"] == read["server"]
     ]
-    later = [proof for proof in asked if proof[0] >= int(str(read["ended_us"]))]
+    later = [proof for proof in proofs if proof[0] >= int(str(read["ended_us"]))]
     return not later or parse(min(later)[1]).covers(parse(str(read["required"])))
 
 

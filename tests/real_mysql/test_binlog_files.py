@@ -22,7 +22,7 @@ def mysqlbinlog() -> Path:
     return mysqld.with_name("mysqlbinlog")
 
 
-def told(*command: str | Path, zone: str) -> list[str]:
+def output_of(*command: str | Path, zone: str) -> list[str]:
     done = subprocess.run(
         command,
         cwd=ROOT,
@@ -36,9 +36,9 @@ def told(*command: str | Path, zone: str) -> list[str]:
 
 
 def assert_the_same(*logs: Path, zone: str) -> None:
-    own = told(sys.executable, "-m", "proxy.cli", "binlog", *logs, zone=zone)
+    own = output_of(sys.executable, "-m", "proxy.cli", "binlog", *logs, zone=zone)
     assert own
-    assert own == told(mysqlbinlog(), "--base64-output=decode-rows", *logs, zone=zone)
+    assert own == output_of(mysqlbinlog(), "--base64-output=decode-rows", *logs, zone=zone)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/New_York"])

@@ -251,9 +251,9 @@ def test_settings_are_made_again_for_what_follows(cluster: Cluster, running: Run
 @pytest.mark.parametrize(
     "read", ["SELECT 1/0 UNION ALL SELECT 2", "SELECT 1/0 FROM missing", "SELECT 1/0 FROM state"]
 )
-@pytest.mark.parametrize("asked", ["SHOW WARNINGS", "SELECT ROW_COUNT()", "SELECT FOUND_ROWS()"])
+@pytest.mark.parametrize("question", ["SHOW WARNINGS", "SELECT ROW_COUNT()", "SELECT FOUND_ROWS()"])
 def test_a_read_that_begins_no_transaction(
-    running: RunningProxy, cluster: Cluster, isolation: str, read: str, asked: str
+    running: RunningProxy, cluster: Cluster, isolation: str, read: str, question: str
 ) -> None:
     answers = []
     for server in (cluster.primary, running):
@@ -263,7 +263,7 @@ def test_a_read_that_begins_no_transaction(
             run(session, f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
             with contextlib.suppress(pymysql.err.MySQLError):
                 run(session, read)
-            found = [(run(session, asked), session.get_autocommit()) for _ in range(2)]
+            found = [(run(session, question), session.get_autocommit()) for _ in range(2)]
             run(session, "SET autocommit = 1")
             answers.append([*found, (run(session, "SELECT 1"), session.get_autocommit())])
     assert answers[0] == answers[1]

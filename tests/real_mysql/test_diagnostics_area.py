@@ -118,7 +118,7 @@ class _Watched(DiagnosticsSession):
             outcome.warnings = OkPacket.parse(last, self.client.capabilities).warnings
         if payloads and payloads[0][0] not in (0, ERR_HEADER):
             outcome.rows = len(payloads) - 2 - payloads[0][0]
-        diagnostics.ended(self.model, self.area, done, outcome)
+        diagnostics.on_end(self.model, self.area, done, outcome)
 
 
 def _asked(session: DiagnosticsSession, sql: str) -> list[int]:
@@ -132,13 +132,13 @@ def _asked(session: DiagnosticsSession, sql: str) -> list[int]:
 def test_the_rules_for_statements_are_the_servers(cluster: Cluster, sql: str) -> None:
     """The model says of each statement what a server says of it."""
     with closing(_Watched(cluster.primary.address)) as session:
-        for asked in (FOUND_ROWS, 0):
+        for parts in (FOUND_ROWS, 0):
             for first in ("SET sql_mode = ''", "SELECT 1 UNION SELECT 2", SETTING, sql):
                 packets = session.client.query(first)
                 packet = frame(com_query(first.encode(), False), 0)
                 session.watch(packet, [payload for _, payload in packets])
             model = session.model
-            if asked == FOUND_ROWS:
+            if parts == FOUND_ROWS:
                 found, count = _asked(session, "SELECT FOUND_ROWS(), ROW_COUNT()")
                 assert model.found_rows in (found, NOT_KNOWN)
                 assert model.row_count in (count, NOT_KNOWN)

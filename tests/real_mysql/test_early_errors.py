@@ -20,7 +20,7 @@ from routing.sql.early_errors import (
     PARSED_FIRST,
     PARSING,
     QUERIES,
-    did_nothing,
+    changes_nothing,
 )
 from routing.sql.statement import Statement, StatementReason, classify
 from tests.real_mysql.cluster import Cluster
@@ -196,7 +196,7 @@ def connect(server: RealServer) -> Connection[Cursor]:
     )
 
 
-def changes_nothing(
+def assert_nothing_changed(
     server: RealServer, client: Connection[Cursor], sql: str, code: int
 ) -> Statement:
     """Run it on the server, outside and inside a transaction, and give what it is."""
@@ -224,11 +224,11 @@ def test_what_cannot_be_parsed_does_nothing(
 ) -> None:
     client.select_db("app")
     for reason, sql in [(touch, text) for touch in UNPARSED for text in UNPARSED[touch]]:
-        statement = changes_nothing(primary, client, sql, PARSING)
+        statement = assert_nothing_changed(primary, client, sql, PARSING)
         assert statement.reason is reason, sql
         if ";" not in sql:
-            assert did_nothing(statement, sql.encode(), PARSING, in_transaction=False), sql
-        committing = did_nothing(statement, sql.encode(), PARSING, in_transaction=True)
+            assert changes_nothing(statement, sql.encode(), PARSING, in_transaction=False), sql
+        committing = changes_nothing(statement, sql.encode(), PARSING, in_transaction=True)
         assert committing == (reason not in COMMITTING_FIRST), sql
 
 
@@ -237,15 +237,15 @@ def test_what_names_no_table_or_column_does_nothing(
 ) -> None:
     for reason, code in product(QUERY, COLUMNS):
         sql = QUERY[reason].format(COLUMNS[code])
-        statement = changes_nothing(primary, client, sql, code)
+        statement = assert_nothing_changed(primary, client, sql, code)
         assert statement.reason is reason, sql
-        assert did_nothing(statement, sql.encode(), code, in_transaction=True)
+        assert changes_nothing(statement, sql.encode(), code, in_transaction=True)
 
 
 def test_an_empty_text_does_nothing(primary: RealServer, client: Connection[Cursor]) -> None:
     for sql in ("", "  ", ";", " ; \n"):
-        statement = changes_nothing(primary, client, sql, EMPTY)
-        assert did_nothing(statement, sql.encode(), EMPTY, in_transaction=True), sql
+        statement = assert_nothing_changed(primary, client, sql, EMPTY)
+        assert changes_nothing(statement, sql.encode(), EMPTY, in_transaction=True), sql
 
 
 def test_each_entry_was_asked() -> None:
@@ -268,7 +268,9 @@ def test_what_may_have_committed_is_not_passed_over(primary: RealServer) -> None
                 code = fails(client, sql)
                 if primary.gtid_executed != before:
                     codes.add(code)
-                    judged = did_nothing(classify(sql.encode()), sql.encode(), code, open_before)
+                    judged = changes_nothing(
+                        classify(sql.encode()), sql.encode(), code, open_before
+                    )
                     assert not judged, (sql, code, begin)
                 client.query("COMMIT")
         assert expected in codes, sql
@@ -311,7 +313,7 @@ def test_a_syntax_error_in_events_may_stand_behind_some_that_were_committed(
         }.items():
             assert fails(root, sql) == SYNTAX
             assert (primary.gtid_executed != before) == commits
-            assert not did_nothing(classify(sql.encode()), sql.encode(), SYNTAX, False)
+            assert not changes_nothing(classify(sql.encode()), sql.encode(), SYNTAX, False)
 
 
 def test_reads_behind_them_go_to_replicas(primary: RealServer, proxy: StartProxy) -> None:

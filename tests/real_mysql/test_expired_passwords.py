@@ -13,7 +13,7 @@ from protocol.constants import Capability, Command
 from protocol.response_stream import PREPARED, SIMPLE, STRING
 from tests.faults.client import MODERN, Client, change_user, finish_change
 from tests.faults.compressed_client import CompressedClient
-from tests.faults.stage import eventually
+from tests.faults.proxy_fixture import eventually
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import Packet, RawClient

@@ -62,7 +62,7 @@ def role(session: Connection[Cursor], sql: str) -> str:
 
 
 @pytest.fixture
-def table(cluster: Cluster) -> Iterator[None]:
+def filtered_table(cluster: Cluster) -> Iterator[None]:
     cluster.primary.query("DROP TABLE IF EXISTS app.filtered")
     cluster.primary.query("CREATE TABLE app.filtered (n INT)")
     cluster.primary.query("INSERT INTO app.filtered VALUES (0)")
@@ -92,7 +92,7 @@ def account(cluster: Cluster, name: str, *rights: str) -> Iterator[str]:
     ],
 )
 def test_a_filtered_replica_gets_no_guarded_read(
-    cluster: Cluster, proxy: StartProxy, table: None, rule: str
+    cluster: Cluster, proxy: StartProxy, filtered_table: None, rule: str
 ) -> None:
     for replica in cluster.replicas:
         set_filter(replica, rule)
@@ -115,7 +115,7 @@ def test_a_filtered_replica_gets_no_guarded_read(
 
 
 def test_a_filter_that_comes_and_goes_leaves_the_replica_without(
-    cluster: Cluster, proxy: StartProxy, table: None
+    cluster: Cluster, proxy: StartProxy, filtered_table: None
 ) -> None:
     running = proxy(monitor_interval="100ms")
     first, second = cluster.replicas
@@ -137,7 +137,7 @@ def test_a_filter_that_comes_and_goes_leaves_the_replica_without(
 
 
 def test_a_filtered_replica_is_read_where_that_is_allowed(
-    cluster: Cluster, proxy: StartProxy, table: None
+    cluster: Cluster, proxy: StartProxy, filtered_table: None
 ) -> None:
     for replica in cluster.replicas:
         set_filter(replica, "REPLICATE_IGNORE_TABLE = (app.filtered)")
@@ -184,7 +184,7 @@ def left_out(cluster: Cluster) -> Iterator[None]:
 
 
 def test_what_the_primary_does_not_log_is_read_there(
-    cluster: Cluster, proxy: StartProxy, table: None, left_out: None
+    cluster: Cluster, proxy: StartProxy, filtered_table: None, left_out: None
 ) -> None:
     read = "SELECT SUM(n) FROM left_out.t"
     with account(cluster, "writer", "ALL ON *.*") as user:
@@ -215,7 +215,7 @@ MODES = ("ON", "ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF")
 
 
 def test_what_is_written_while_gtid_mode_is_turned_off_is_seen(
-    cluster: Cluster, proxy: StartProxy, table: None
+    cluster: Cluster, proxy: StartProxy, filtered_table: None
 ) -> None:
     """No monitor looks meanwhile: the first answer that names nothing leads to the question."""
     primary = cluster.primary

@@ -364,25 +364,25 @@ def test_a_replicas_connection_serves_another_account(
     )
     primary.query("INSERT INTO app.mine VALUES (1)")
     cluster.wait_caught_up()
-    asked = "SELECT @x, '1' || '1', id FROM mine"
+    question = "SELECT @x, '1' || '1', id FROM mine"
     users = "SELECT GROUP_CONCAT(USER) FROM performance_schema.processlist"
     users += " WHERE USER IN ('other', 'may_all')"
     new = Client(running, "other", "o")
-    first = new.rows(asked)
+    first = new.rows(question)
     new.quit()
     eventually(lambda: kept(running, replica) == 1)
     assert first == [[None, b"1", b"1"]]
     client = Client(running)
     client.rows("SET @x = 5")
     client.rows("SET SESSION sql_mode = 'ANSI'")
-    bent = client.rows(asked)
+    bent = client.rows(question)
     assert replica.value(users) == "may_all"
     assert bent == [[b"5", b"11", b"1"]]
     client.quit()
     eventually(lambda: kept(running, replica) == 1)
     assert taken(running, replica) == 1
     again = Client(running, "other", "o")
-    assert again.rows(asked) == first
+    assert again.rows(question) == first
     again.quit()
     assert taken(running, replica) == 2
 

@@ -113,7 +113,7 @@ def is_there(client: Client) -> bool:
         return False
 
 
-def told(client: Client) -> int:
+def connection_id_of(client: Client) -> int:
     return client.greeting.thread_id
 
 
@@ -129,7 +129,7 @@ def test_who_may_kill_is_the_servers_to_say(sharing: RunningProxy, clients: Exit
         client = client_at(sharing, clients, user, 0)
         killer = client_at(sharing, clients, killer_user, 1)
         rests(sharing, 2)
-        found = error(killer, f"{command} {told(client)}")
+        found = error(killer, f"{command} {connection_id_of(client)}")
         if may:
             assert found == 0, (killer_user, user)
         else:
@@ -161,7 +161,7 @@ def test_what_runs_on_any_server_is_ended(
     eventually(lambda: not any(map(runs, cluster.replicas)))
     ends(client, killer, "SELECT SLEEP(600)")
     assert client.value("SELECT 5") == b"5"
-    assert error(killer, f"KILL {told(client)}") == 0
+    assert error(killer, f"KILL {connection_id_of(client)}") == 0
     assert not is_there(client)
 
 
@@ -173,7 +173,7 @@ def ends(client: Client, killer: Client, sql: str, began: object = None) -> None
         eventually(began)
 
     def is_over() -> bool:
-        error(killer, f"KILL QUERY {told(client)}")
+        error(killer, f"KILL QUERY {connection_id_of(client)}")
         thread.join(0.2)
         return not thread.is_alive()
 
@@ -186,7 +186,7 @@ def test_ids_of_nobody_are_unknown(
     killer = client_at(sharing, clients, "admin", 1)
     gone = client_at(sharing, clients, "admin", 2)
     rests(sharing, 2)
-    departed = told(gone)
+    departed = connection_id_of(gone)
     gone.quit()
     count = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
     assert primary.value(count, departed) == "0"
@@ -210,11 +210,11 @@ def test_clients_ids_are_unique(
         rests(sharing, len(all_of_them))
         for client in all_of_them[current::2]:
             assert client.value("SELECT 5") == b"5"
-    ids = [told(client) for client in all_of_them]
+    ids = [connection_id_of(client) for client in all_of_them]
     assert len(set(ids)) == len(ids)
     killer = client_at(sharing, clients, "admin", 0)
     for number, client in enumerate(all_of_them):
-        assert error(killer, f"KILL {told(client)}") == 0
+        assert error(killer, f"KILL {connection_id_of(client)}") == 0
         assert not is_there(client)
         assert all(map(is_there, all_of_them[number + 1 : number + 3]))
 
@@ -227,22 +227,22 @@ def test_a_worker_that_is_killed_or_frozen_hinders_nobody_for_long(
     gone = client_at(sharing, clients, "owner", 1)
     rests(sharing, 3)
     os.kill(pid_of(sharing, 1), signal.SIGKILL)
-    assert error(killer, f"KILL {told(gone)}") == 1094
-    assert error(killer, f"KILL {told(client)}") == 0
+    assert error(killer, f"KILL {connection_id_of(gone)}") == 1094
+    assert error(killer, f"KILL {connection_id_of(client)}") == 0
     assert not is_there(client)
     again = client_at(sharing, clients, "owner", 1)  # its successor is asked like it
     other = client_at(sharing, clients, "owner", 2)
     rests(sharing, 2)
     os.kill(pid_of(sharing, 1), signal.SIGSTOP)
     try:
-        assert error(killer, f"KILL {told(other)}") == 0
+        assert error(killer, f"KILL {connection_id_of(other)}") == 0
         assert not is_there(other)
-        assert error(killer, f"KILL {told(again)}") == 1094
+        assert error(killer, f"KILL {connection_id_of(again)}") == 1094
     finally:
         os.kill(pid_of(sharing, 1), signal.SIGCONT)
     eventually(lambda: sharing.metric(UNANSWERED) == 1)
     assert is_there(again)
-    assert error(killer, f"KILL {told(again)}") == 0
+    assert error(killer, f"KILL {connection_id_of(again)}") == 0
     assert not is_there(again)
 
 
@@ -261,7 +261,7 @@ def test_many_kills_at_once(sharing: RunningProxy, clients: ExitStack) -> None:
 
     def kills(killer: Client) -> None:
         for number in range(many):
-            codes.append(error(killer, f"KILL QUERY {told(victims[number % WORKERS])}"))
+            codes.append(error(killer, f"KILL QUERY {connection_id_of(victims[number % WORKERS])}"))
 
     threads = [threading.Thread(target=kills, args=(killer,)) for killer in killers]
     for thread in threads:

@@ -241,9 +241,9 @@ def test_bounded_staleness(cluster: Cluster, proxy: StartProxy, bound: float) ->
             while time.monotonic() < until:
                 insert(direct)
                 written.append(time.monotonic())
-                asked = time.monotonic()
+                asked_at = time.monotonic()
                 seen = number(session)
-                least = sum(moment < asked - bound for moment in written)
+                least = sum(moment < asked_at - bound for moment in written)
                 assert seen >= least
                 roles.add(last(session)["role"])
                 time.sleep(0.03)

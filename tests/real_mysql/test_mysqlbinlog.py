@@ -67,11 +67,11 @@ class Source:
     def remote(self, how: str, options: list[str]) -> list[str]:
         """What is printed of the server's files."""
         files = [path.name for path in self.files]
-        return told(mysqlbinlog(how, *self.address, *self.filled(options, files)))
+        return event_lines(mysqlbinlog(how, *self.address, *self.filled(options, files)))
 
     def copied(self, options: list[str]) -> list[str]:
         """What is printed of the copies."""
-        return told(mysqlbinlog(*self.filled(options, list(map(str, self.files)))))
+        return event_lines(mysqlbinlog(*self.filled(options, list(map(str, self.files)))))
 
     def filled(self, options: list[str], files: list[str]) -> list[str]:
         return [option.format(*files, **self.names) for option in options]
@@ -88,7 +88,7 @@ def mysqlbinlog(*arguments: str) -> str:
     return done.stdout
 
 
-def told(printed: str) -> list[str]:
+def event_lines(printed: str) -> list[str]:
     """Lines about events that are in a file, but for a file's first, which says if it is open."""
     about = re.compile(r"#.*end_log_pos [1-9]|.*(GTID_NEXT=|_commit_timestamp=)|### ")
     lines = [line for line in printed.splitlines() if about.match(line)]

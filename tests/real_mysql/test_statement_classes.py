@@ -37,7 +37,7 @@ ASSIGNED = "SELECT @z IS NOT NULL"
 TEXTS = 1000
 
 
-class ApplyListener:
+class TextRunner:
     """A connection that runs texts, and another that sees what they did."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -56,7 +56,7 @@ class ApplyListener:
         self._runner.close()
         self._observer.close()
 
-    def seen(self, text: bytes, sql_mode: str, *, locks: bool) -> tuple[bool, bool, bool, bool]:
+    def run(self, text: bytes, sql_mode: str, *, locks: bool) -> tuple[bool, bool, bool, bool]:
         """Run a text; whether it called a function, took a lock, assigned @z, locked rows."""
         _value(self._runner, f"SET sql_mode = '{sql_mode}', @z = NULL")
         _value(self._runner, "DO RELEASE_ALL_LOCKS()")
@@ -83,19 +83,19 @@ def _value(connection: Connection[Cursor], sql: str | bytes) -> object:
 
 
 @pytest.fixture(scope="module")
-def witness(cluster: Cluster) -> Iterator[ApplyListener]:
-    witness = ApplyListener(cluster)
+def witness(cluster: Cluster) -> Iterator[TextRunner]:
+    witness = TextRunner(cluster)
     yield witness
     witness.close()
 
 
 @pytest.mark.parametrize("sql_mode", MODES)
-def test_no_class_promises_too_much(witness: ApplyListener, sql_mode: str) -> None:
+def test_no_class_promises_too_much(witness: TextRunner, sql_mode: str) -> None:
     chance = random.Random(sql_mode)
     effects = 0
     for index in range(TEXTS // len(MODES)):
         text = hiding_text(chance).encode()
-        called, holds, assigned, locked = witness.seen(text, sql_mode, locks=index % 2 == 0)
+        called, holds, assigned, locked = witness.run(text, sql_mode, locks=index % 2 == 0)
         effects += called or holds or assigned or locked
         for mode_flags in (MODES[sql_mode], MODES[sql_mode] | MODE_UTF8):
             statement = classify_text(text, mode_flags)

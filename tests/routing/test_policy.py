@@ -59,9 +59,9 @@ def decide(
 def topology_of(*applied: str) -> Topology:
     """Make a primary, and a replica for each of these applied sets."""
     topology = Topology("primary:1", [f"replica:{k}" for k in range(len(applied))])
-    topology.primary.observed(U, (0, 0), gtids(f"{U}:1-1000"), EMPTY)
+    topology.primary.observe(U, (0, 0), gtids(f"{U}:1-1000"), EMPTY)
     for k, (server, text) in enumerate(zip(topology.replicas, applied, strict=True)):
-        server.observed(f"uuid-{k}", (0, 0), gtids(text), EMPTY)
+        server.observe(f"uuid-{k}", (0, 0), gtids(text), EMPTY)
     return topology
 
 
@@ -183,7 +183,7 @@ def test_a_replica_that_is_down_is_not_asked_until_its_time() -> None:
     first, second = topology.replicas
     session = session_at()
     session.own_scope.own = gtids(f"{U}:9")
-    first.unreachable(NOW)
+    first.set_unreachable(NOW)
     assert choose_read(session, topology).server is second
     assert choose_read(session, topology, first.down_until).server is first
 
@@ -235,9 +235,9 @@ def test_a_replica_that_refused_what_a_session_carries_is_left_alone(level: Leve
     topology = topology_of("", "")
     first, second = topology.replicas
     session = session_at(level)
-    pause = session.rejections.add(first, "no", session.told, NOW)
+    pause = session.rejections.add(first, "no", session.state_versions, NOW)
     assert decide(session, READ, topology, NOW, probed=EMPTY).server is second
-    session.rejections.add(second, "no", session.told, NOW)
+    session.rejections.add(second, "no", session.state_versions, NOW)
     decision = decide(session, READ, topology, NOW, probed=EMPTY)
     assert decision == Decision(topology.primary, Reason.REPLICA_REFUSED, Proof.PRIMARY)
     assert decide(session, READ, topology, NOW + pause, probed=EMPTY).server is first
@@ -279,8 +279,8 @@ def test_where_no_replica_can_be_asked_the_primary_answers(level: Level) -> None
     none = topology_of()
     assert choose_read(session, none) == Decision(none.primary, Reason.NO_REPLICA, Proof.PRIMARY)
     topology = topology_of("", "", "")
-    topology.replicas[0].unreachable(NOW)
-    topology.replicas[1].unreachable(NOW)
+    topology.replicas[0].set_unreachable(NOW)
+    topology.replicas[1].set_unreachable(NOW)
     session.avoided = frozenset({topology.replicas[2]})
     assert choose_read(session, topology).reason is Reason.NO_REPLICA
 
@@ -294,9 +294,9 @@ def test_a_session_that_is_bound_reads_from_the_primary(level: Level, *, autocom
     topology = topology_of(f"{U}:1-1000")
     session = session_at(level)
     if autocommit:
-        session.transaction.restored(IN_TRANS)
+        session.transaction.on_restore(IN_TRANS)
     else:
-        session.transaction.autocommit_set(False)
+        session.transaction.on_autocommit_set(False)
     primary = Decision(topology.primary, Reason.TRANSACTION, Proof.PRIMARY)
     assert choose_read(session, topology) == primary
 
@@ -316,9 +316,9 @@ def test_unqualified_names_may_be_a_server_s_own_tables(schema: str) -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()
     for name in (schema, schema.upper(), schema.capitalize()):  # a login names it as it likes
-        session.chose_schema(name)
+        session.set_schema(name)
         assert choose_read(session, topology).server is topology.primary
-    session.chose_schema(f"{schema}_of_mine")
+    session.set_schema(f"{schema}_of_mine")
     assert choose_read(session, topology).server is not topology.primary
 
 
@@ -343,7 +343,7 @@ def test_a_snapshot_does_not_show_what_only_the_primary_can(reason: PinReason, b
     assert decision.reason is Reason.TRANSACTION
     session.pins.clear()
     assert choose_read(session, topology).server is replica
-    session.chose_schema("information_schema")
+    session.set_schema("information_schema")
     assert choose_read(session, topology).server is topology.primary
 
 
@@ -366,10 +366,10 @@ def test_an_unknown_required_set_is_a_reason_for_the_primary() -> None:
     session.may_have_written()
     decision = choose_read(session, topology)
     assert decision == Decision(topology.primary, Reason.UNKNOWN_REQUIRED, Proof.PRIMARY)
-    session.transaction.restored(IN_TRANS)
+    session.transaction.on_restore(IN_TRANS)
     assert choose_read(session, topology).reason is Reason.UNKNOWN_REQUIRED
-    session.transaction.restored(0)
-    session.probed(gtids(f"{U}:1-3"))
+    session.transaction.on_restore(0)
+    session.on_probe(gtids(f"{U}:1-3"))
     assert choose_read(session, topology).server is topology.replicas[0]
 
 
@@ -403,7 +403,7 @@ def test_best_effort_takes_any_replica_and_promises_nothing() -> None:
         replica.timed_out(NOW)
     decision = choose_read(session, topology)
     assert decision == Decision(topology.replicas[1], Reason.READ, Proof.NONE, None)
-    topology.replicas[1].unreachable(NOW)
+    topology.replicas[1].set_unreachable(NOW)
     assert choose_read(session, topology).server is topology.replicas[0]
     assert (
         choose_read(session, topology, topology.replicas[1].down_until).server
@@ -428,7 +428,7 @@ def test_diagnostics_follow_the_previous_statement() -> None:
         session = session_at()
         session.own_scope.own = gtids(f"{U}:9")  # the server need not have this
         if last is not None:
-            session.diagnostics.ran(ConnectionArea(last), PARTS, 0, 1)
+            session.diagnostics.on_success(ConnectionArea(last), PARTS, 0, 1)
         if pinned:
             session.pins.take(PinReason.TABLE_LOCK)
         decision = choose(session, diagnostic, topology, NOW)
@@ -451,7 +451,7 @@ def test_a_strong_read_always_asks_the_primary(scope: Scope) -> None:
     session = session_at()
     rules = rules_at(Level.STRONG, scope)
     state = session.reading(rules, topology.term, NOW)
-    state.probed(gtids(f"{U}:1-3"), state.doubts)  # the scope is known, which does not help
+    state.on_probe(gtids(f"{U}:1-3"), state.doubts)  # the scope is known, which does not help
     assert decide(session, READ, topology, NOW, rules).proof is Proof.PROBED
     decision = decide(session, READ, topology, NOW, rules, gtids(f"{U}:1-1000"))
     assert (decision.server, decision.proof) == (topology.replicas[0], Proof.KNOWN)
@@ -504,9 +504,9 @@ def test_only_read_all_writes_minds_the_order_of_commits(level: Level) -> None:
 def test_what_was_observed_is_required(level: Level) -> None:
     topology = topology_of(f"{U}:1-5")
     session = session_at(level)
-    session.saw(gtids(f"{U}:1-5"), topology.replicas[0])
+    session.record_executed(gtids(f"{U}:1-5"), topology.replicas[0])
     assert choose_read(session, topology).proof is Proof.KNOWN
-    session.saw(gtids(f"{U}:1-6"), topology.replicas[0])
+    session.record_executed(gtids(f"{U}:1-6"), topology.replicas[0])
     assert choose_read(session, topology).proof_set == gtids(f"{U}:1-6")
     may_have_seen(session.own_scope)
     assert choose_read(session, topology).proof is Proof.PROBED
@@ -521,10 +521,10 @@ def test_a_read_goes_on_where_the_scope_has_read_before(level: Level) -> None:
     session = session_at(level)
     first, second = topology.replicas
     assert choose_read(session, topology).server is first
-    session.showed(second, second.epoch)
+    session.record_answer(second, second.epoch)
     assert choose_read(session, topology).server is second
     # The replica must have what is required, not all that others have proved.
-    session.saw(gtids(f"{U}:1-10"), second)
+    session.record_executed(gtids(f"{U}:1-10"), second)
     assert choose_read(session, topology) == Decision(
         second, Reason.READ, Proof.WAITED, gtids(f"{U}:1-10")
     )
@@ -533,21 +533,21 @@ def test_a_read_goes_on_where_the_scope_has_read_before(level: Level) -> None:
 @pytest.mark.parametrize("level", [Level.MONOTONIC_READS, Level.READ_ALL_WRITES])
 def test_a_read_that_cannot_go_on_there_has_the_primary_asked(level: Level) -> None:
     def gone(topology: Topology, session: Session) -> None:
-        topology.replicas[0].unreachable(NOW)
+        topology.replicas[0].set_unreachable(NOW)
 
     def refused(topology: Topology, session: Session) -> None:
         session.avoided = frozenset({topology.replicas[0]})
 
     def restarted(topology: Topology, session: Session) -> None:
-        topology.replicas[0].observed("another", (0, 0), gtids(f"{U}:1-9"), EMPTY)
+        topology.replicas[0].observe("another", (0, 0), gtids(f"{U}:1-9"), EMPTY)
 
     def on_the_primary(topology: Topology, session: Session) -> None:
-        session.own_scope.settled(topology.primary, topology.primary.epoch)
+        session.own_scope.on_primary_settled(topology.primary, topology.primary.epoch)
 
     for change in (gone, refused, restarted, on_the_primary):
         topology = topology_of(f"{U}:1-9", f"{U}:1-9")
         session = session_at(level)
-        session.showed(topology.replicas[0], topology.replicas[0].epoch)
+        session.record_answer(topology.replicas[0], topology.replicas[0].epoch)
         change(topology, session)
         assert choose_read(session, topology).proof is Proof.PROBED
         bound = gtids(f"{U}:1-12")
@@ -564,12 +564,12 @@ def test_the_primary_of_another_term_is_asked_though_no_replica_can_answer(
 ) -> None:
     """The client must be told what the primary lacks, whichever server answers."""
     topology = topology_of("")
-    topology.replicas[0].unreachable(NOW)
+    topology.replicas[0].set_unreachable(NOW)
     session = session_at()
     rules = rules_at(level, scope)
     session.reading(rules, topology.term, NOW)
     assert decide(session, READ, topology, NOW, rules).reason is Reason.NO_REPLICA
-    topology.primary.observed(V, (0, 0), EMPTY, EMPTY)
+    topology.primary.observe(V, (0, 0), EMPTY, EMPTY)
     assert decide(session, READ, topology, NOW, rules).proof is Proof.PROBED
     session.own_scope.may_have_written()
     assert decide(session, READ, topology, NOW, rules).proof is Proof.PROBED
@@ -583,7 +583,7 @@ def test_a_long_set_of_another_term_is_compared_first() -> None:
     numbers = ":".join(str(2 * k + 1) for k in range(PROBE_ABOVE + 1))
     session.own_scope.own = gtids(f"{U}:{numbers}")
     assert choose_read(session, topology).reason is Reason.UNKNOWN_REQUIRED
-    topology.primary.observed(V, (0, 0), EMPTY, EMPTY)
+    topology.primary.observe(V, (0, 0), EMPTY, EMPTY)
     assert choose_read(session, topology).proof is Proof.PROBED
 
 
@@ -594,7 +594,7 @@ def test_the_shortest_wait_is_chosen() -> None:
     topology = topology_of("", "")
     first, second = topology.replicas
     session = session_at()
-    session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
+    session.record_write(gtids(f"{U}:9"), topology.primary, NOW)
     first.applied_after(0.2, 0.2, NOW)
     assert choose_read(session, topology).server is second
     second.applied_after(0.22, 0.22, NOW)
@@ -606,14 +606,14 @@ def test_the_shortest_wait_is_chosen() -> None:
 def test_a_wait_beyond_the_budget_is_not_tried_unless_the_primary_is_crowded() -> None:
     topology = topology_of("", "")
     session = session_at()
-    session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
+    session.record_write(gtids(f"{U}:9"), topology.primary, NOW)
     for replica, delay in zip(topology.replicas, (0.4, 0.3), strict=True):
         replica.applied_after(delay, delay, NOW)
     assert choose_read(session, topology).reason is Reason.REPLICA_BEHIND
     crowded = decide(session, READ, topology, NOW, crowded=True)
     assert (crowded.server, crowded.proof) == (topology.replicas[1], Proof.WAITED)
     session = session_at(on_timeout=TimeoutPolicy.ERROR)
-    session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
+    session.record_write(gtids(f"{U}:9"), topology.primary, NOW)
     assert choose_read(session, topology).server is topology.replicas[1]
 
 
@@ -636,9 +636,9 @@ def test_a_replica_that_was_not_asked_for_long_is_asked(level: Level, waits: boo
         assert decision.proof is (Proof.WAITED if waits else Proof.KNOWN)
         return decision.confirm
 
-    session.wrote(probed, topology.primary)
+    session.record_write(probed, topology.primary)
     assert asks(NOW)
-    server.confirmed(server.epoch, NOW)
+    server.add_confirmation(server.epoch, NOW)
     assert not asks(NOW)
     assert not asks(NOW + 0.999)
     assert asks(NOW + 1)

@@ -32,12 +32,12 @@ def judging(*differing: int) -> Judge:
 
 def failing_at(judged: int, judge: Judge) -> Judge:
     """Like `judge`, but fails when it is asked that often."""
-    asked = 0
+    count = 0
 
     def fail(session: Session) -> Difference | None:
-        nonlocal asked
-        asked += 1
-        if asked == judged:
+        nonlocal count
+        count += 1
+        if count == judged:
             raise ConnectionError("the server has gone")
         return judge(session)
 

@@ -68,8 +68,8 @@ class Disconnects:
             self._events.leave(replica)
             return step
         if not self._dispatch.reset_is_done():
-            self._showed_in_part(replica)
-            self._account.enter(current.command, current.outcome, server, Outcome.LOST)
+            self._record_partial_answer(replica)
+            self._account.record(current.command, current.outcome, server, Outcome.LOST)
             self._own_answers.end_lost(cause)
         return None
 
@@ -102,9 +102,9 @@ class Disconnects:
                 self._metrics.required_unknown("lost")
                 logged = self._state.logs
                 self._command_effects.note_unlogged(command, current.outcome, server, logged=logged)
-            asked = None if current.stage == DONE else servers.active
-            answers = None if asked is None else asked.server
-            self._account.enter(command, current.outcome, answers, Outcome.LOST)
+            asked_server = None if current.stage == DONE else servers.active
+            answers = None if asked_server is None else asked_server.server
+            self._account.record(command, current.outcome, answers, Outcome.LOST)
             self._leave_answer()
             self._own_answers.end_lost(cause)
         elif error is not None:
@@ -120,9 +120,9 @@ class Disconnects:
             self._lease.left()
         self._state.pins.clear()
         self._command_effects.count_pins()
-        answered = self._current.stage == DONE
+        is_done = self._current.stage == DONE
         self._leave_answer()
-        servers.leave(clean=answered and not self._long.going)
+        servers.leave(clean=is_done and not self._long.going)
 
     def _leave_answer(self) -> None:
         """What the active connection still answers is neither shown to the client nor counted."""
@@ -131,13 +131,15 @@ class Disconnects:
         if active is None:
             return
         if self._current.stage != DONE:
-            self._showed_in_part(active)
+            self._record_partial_answer(active)
         if not active.lost and active.awaiting is Purpose.WAIT:
             self._metrics.wait_killed()
             servers.kill_active(f"session {self._session_id}: kill its wait")
         servers.deactivate()
 
-    def _showed_in_part(self, connection: ServerConnection) -> None:
+    def _record_partial_answer(self, connection: ServerConnection) -> None:
         """The client has received a part of an answer that will not be completed."""
         if self._current.answer.started:
-            self._state.showed(connection.server, connection.epoch, self._current.command.rules)
+            self._state.record_answer(
+                connection.server, connection.epoch, self._current.command.rules
+            )

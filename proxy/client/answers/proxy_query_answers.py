@@ -15,7 +15,7 @@ from protocol.response import ErrPacket
 from protocol.wire import lenenc_bytes
 from proxy.client.answer import may_pass
 from proxy.client.statements.found_rows import found_rows
-from proxy.client.statements.prepared_statement import close_packet, prepared_on
+from proxy.client.statements.prepared_statement import close_packet, note_prepared
 from proxy.client.statements.restore import refusal as refusal_of_restore
 from proxy.client.statements.roles import active_roles
 from proxy.server.exchange import Purpose
@@ -94,24 +94,24 @@ class ProxyQueryAnswers:
 
     # Before a read
 
-    def _waited(self, replica: ServerConnection) -> Step | None:
+    def _on_wait(self, replica: ServerConnection) -> Step | None:
         """The WAIT was answered."""
-        return self._events.waited(replica) if self._is_awaited(replica) else None
+        return self._events.on_wait(replica) if self._is_awaited(replica) else None
 
-    def _confirmed(self, replica: ServerConnection) -> Step | None:
+    def _on_confirmation(self, replica: ServerConnection) -> Step | None:
         """A replica was asked whether it still has what it had proved."""
-        return self._events.confirmed(replica) if self._is_awaited(replica) else None
+        return self._events.on_confirmation(replica) if self._is_awaited(replica) else None
 
-    def _audited(self, replica: ServerConnection) -> Step | None:
+    def _on_audit(self, replica: ServerConnection) -> Step | None:
         """A replica was asked whether it has what the read must see."""
-        return self._events.audited(replica) if self._is_awaited(replica) else None
+        return self._events.on_audit(replica) if self._is_awaited(replica) else None
 
-    def _settled(self, primary: ServerConnection) -> Step | None:
+    def _on_wait_for_owned(self, primary: ServerConnection) -> Step | None:
         """The primary was to finish what it is committing."""
-        self._replayed(primary)
-        return self._events.settled(primary) if self._is_active(primary) else None
+        self._on_replay(primary)
+        return self._events.on_wait_for_owned(primary) if self._is_active(primary) else None
 
-    def _probed(self, primary: ServerConnection) -> Step | None:
+    def _on_probe(self, primary: ServerConnection) -> Step | None:
         """The primary was asked what it has, for a read on it."""
         if self._is_active(primary):
             if primary.stream.session_states:
@@ -119,19 +119,21 @@ class ProxyQueryAnswers:
             self._events.primary_told(primary)
         return None
 
-    def _probed_for_all(self, primary: ServerConnection) -> Step | None:
+    def _on_shared_probe(self, primary: ServerConnection) -> Step | None:
         """The primary says what it has to all reads that wait for it."""
         state = self._state
-        if state.suspect and not primary.silent:
+        if state.trackers_pending and not primary.silent:
             self._take_trackers(primary)  # of what failed before it
-            if effects.told_late(self._current.command, self._current.outcome, state):
+            if effects.take_trackers_after_error(
+                self._current.command, self._current.outcome, state
+            ):
                 self._settings.restore()
-        self._probes.answered(primary, primary.stream)
+        self._probes.on_answer(primary, primary.stream)
         return None
 
     # For the session's state
 
-    def _prepared(self, connection: ServerConnection) -> Step | None:
+    def _on_setup(self, connection: ServerConnection) -> Step | None:
         """A server was told something of the session for the statement behind it."""
         error = connection.stream.error
         if error is None:
@@ -142,17 +144,17 @@ class ProxyQueryAnswers:
             )
             return None
         active = self._is_active(connection)
-        self._objected(connection, error, active=active)
-        step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
+        self._add_rejection(connection, error, active=active)
+        step = self._events.on_refused(connection, Reason.REPLICA_REFUSED) if active else None
         # Even if nobody waits for it any more: its state is not what it was thought to be.
         self._servers.give_up(connection)
         return step
 
-    def _restored(self, primary: ServerConnection) -> Step | None:
+    def _on_restore(self, primary: ServerConnection) -> Step | None:
         """The primary was told the settings that the proxy needs."""
         reason = refusal_of_restore(primary.stream)
         if not reason:
-            self._settings.restored(primary, primary.stream)
+            self._settings.on_restore(primary, primary.stream)
             return None
         primary.close()
         if self._current.outcome.may_write:
@@ -162,59 +164,59 @@ class ProxyQueryAnswers:
         )
         return None
 
-    def _replayed(self, connection: ServerConnection) -> Step | None:
+    def _on_replay(self, connection: ServerConnection) -> Step | None:
         """A server was made to look as if it had run what another has run."""
-        self._told_of_failure(connection)
+        self._take_trackers_after_error(connection)
         head = connection.stream.head
         if head is not None:  # of a statement that nobody is to execute
             connection.write(close_packet(PreparedHandle.of(head)))
         return None
 
-    def _told_late(self, connection: ServerConnection) -> Step | None:
+    def _on_tracker_ping(self, connection: ServerConnection) -> Step | None:
         """A COM_PING brought what trackers could not tell before."""
-        self._answers.told_late(connection)
+        self._answers.on_missing_trackers(connection)
         return None
 
-    def _saved(self, primary: ServerConnection) -> Step | None:
+    def _on_saved_state(self, primary: ServerConnection) -> Step | None:
         """The primary was asked what the session carries."""
         if self._lease is not None:
             self._lease.said(primary, primary.stream)
         return None
 
-    def _viewed(self, primary: ServerConnection) -> Step | None:
+    def _on_views(self, primary: ServerConnection) -> Step | None:
         """The primary was asked which views there are."""
-        self._views.answered(primary, primary.stream)
+        self._views.on_answer(primary, primary.stream)
         return None
 
     def _defaults(self, connection: ServerConnection) -> Step | None:
         """A server's session was reset, and tells what it begins with now."""
         if connection is self._servers.primary:
-            self._answers.begun_anew(connection)
+            self._answers.on_reset_done(connection)
             return None
         if connection.stream.row == lenenc_bytes(connection.mirror.defaults.row):
             return None
         # Its defaults have changed, so what it was told is not enough: a new one will tell them.
         active = self._is_active(connection)
-        step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
+        step = self._events.on_refused(connection, Reason.REPLICA_REFUSED) if active else None
         self._servers.give_up(connection)
         return step
 
     def _roles(self, primary: ServerConnection) -> Step | None:
         """The primary was asked which roles are active."""
-        self._told_of_failure(primary)
+        self._take_trackers_after_error(primary)
         roles = active_roles(primary.stream)
         if roles is not None:
-            self._state.has_roles(roles)
+            self._state.set_active_roles(roles)
         return None
 
-    def _found_rows(self, connection: ServerConnection) -> Step | None:
+    def _on_found_rows(self, connection: ServerConnection) -> Step | None:
         """A server was asked for FOUND_ROWS()."""
         if connection is self._servers.primary:
-            self._told_of_failure(connection)
+            self._take_trackers_after_error(connection)
         number = found_rows(connection.stream)
         if number is not None:
-            self._state.diagnostics.learned(connection.area, number)
-        self._dispatch.told_found_rows(connection)
+            self._state.diagnostics.on_found_rows(connection.area, number)
+        self._dispatch.on_found_rows(connection)
         return None
 
     def _take_trackers(self, connection: ServerConnection) -> None:
@@ -222,9 +224,9 @@ class ProxyQueryAnswers:
             connection, self._current.command, self._current.outcome
         )
 
-    def _told_of_failure(self, connection: ServerConnection) -> None:
+    def _take_trackers_after_error(self, connection: ServerConnection) -> None:
         """What failed before had no trackers; this answer has them."""
-        if self._state.suspect:
+        if self._state.trackers_pending:
             self._take_trackers(connection)
 
     # Of transactions
@@ -244,19 +246,19 @@ class ProxyQueryAnswers:
     def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> Step | None:
         primary = self._servers.primary
         if connection is primary:
-            self._told_of_failure(connection)
+            self._take_trackers_after_error(connection)
         waits = connection is self._servers.active and not connection.owes_answer
-        if self._snapshots.told(connection, purpose) and waits and connection is primary:
+        if self._snapshots.take_answer(connection, purpose) and waits and connection is primary:
             self._dispatch.to_primary(connection)
         return None
 
-    def _rolled_back(self, primary: ServerConnection) -> Step | None:
+    def _on_rollback(self, primary: ServerConnection) -> Step | None:
         """A transaction with different snapshots was rolled back: its client is to retry it."""
         error = primary.stream.error
         if error is not None:
             self._own_answers.end(f"the primary did not roll back: {ErrPacket.parse(error)}")
             return None
-        self._state.rolled_back(primary.stream.status)
+        self._state.on_rollback(primary.stream.status)
         self._own_answers.refuse_whole(refusal.split_conflict())
         return None
 
@@ -265,7 +267,7 @@ class ProxyQueryAnswers:
     def _statement(self, connection: ServerConnection) -> Step | None:
         """A server was asked to prepare a statement that it did not know; perhaps it did."""
         stream = connection.stream
-        number = prepared_on(connection.mirror, stream)
+        number = note_prepared(connection.mirror, stream)
         prepared = self._current.command.prepared
         if not self._is_awaited(connection) or prepared is None or prepared.number != number:
             return None
@@ -274,11 +276,11 @@ class ProxyQueryAnswers:
             self._dispatch.pass_parts(connection)
             return None
         if connection is not self._servers.primary and not self._read.bound:
-            return self._events.refused(connection, Reason.REPLICA_REFUSED)
+            return self._events.on_refused(connection, Reason.REPLICA_REFUSED)
         self._answers.cannot_prepare(connection, stream.error)
         return None
 
-    def _objected(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
+    def _add_rejection(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
         """A replica refused what the session carries: remember that, unless it may be temporary.
 
         Where the WAIT before it timed out, the replica may be too old to know a schema or a role.
@@ -287,7 +289,7 @@ class ProxyQueryAnswers:
         pause = 0.0
         if active and not may_pass(error):
             state = self._state
-            pause = state.rejections.add(replica.server, cause, state.told, self._now())
+            pause = state.rejections.add(replica.server, cause, state.state_versions, self._now())
         _log.info(
             "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
             replica.server.name,
@@ -300,26 +302,26 @@ class ProxyQueryAnswers:
 Handler: TypeAlias = "Callable[[ProxyQueryAnswers, ServerConnection], Step | None]"
 
 HANDLERS: Final[dict[Purpose, Handler]] = {
-    Purpose.SETUP: ProxyQueryAnswers._prepared,
-    Purpose.WAIT: ProxyQueryAnswers._waited,
-    Purpose.PROBE: ProxyQueryAnswers._probed,
-    Purpose.SHARED_PROBE: ProxyQueryAnswers._probed_for_all,
-    Purpose.CONFIRM: ProxyQueryAnswers._confirmed,
-    Purpose.AUDIT: ProxyQueryAnswers._audited,
-    Purpose.REPLAY_DIAGNOSTICS: ProxyQueryAnswers._replayed,
-    Purpose.FOUND_ROWS: ProxyQueryAnswers._found_rows,
-    Purpose.WAIT_FOR_OWNED: ProxyQueryAnswers._settled,
+    Purpose.SETUP: ProxyQueryAnswers._on_setup,
+    Purpose.WAIT: ProxyQueryAnswers._on_wait,
+    Purpose.PROBE: ProxyQueryAnswers._on_probe,
+    Purpose.SHARED_PROBE: ProxyQueryAnswers._on_shared_probe,
+    Purpose.CONFIRM: ProxyQueryAnswers._on_confirmation,
+    Purpose.AUDIT: ProxyQueryAnswers._on_audit,
+    Purpose.REPLAY_DIAGNOSTICS: ProxyQueryAnswers._on_replay,
+    Purpose.FOUND_ROWS: ProxyQueryAnswers._on_found_rows,
+    Purpose.WAIT_FOR_OWNED: ProxyQueryAnswers._on_wait_for_owned,
     Purpose.PREPARE_STATEMENT: ProxyQueryAnswers._statement,
-    Purpose.VIEWS: ProxyQueryAnswers._viewed,
-    Purpose.RESTORE: ProxyQueryAnswers._restored,
+    Purpose.VIEWS: ProxyQueryAnswers._on_views,
+    Purpose.RESTORE: ProxyQueryAnswers._on_restore,
     Purpose.DEFAULTS: ProxyQueryAnswers._defaults,
     Purpose.ROLES: ProxyQueryAnswers._roles,
-    Purpose.SAVE_STATE: ProxyQueryAnswers._saved,
+    Purpose.SAVE_STATE: ProxyQueryAnswers._on_saved_state,
     Purpose.SNAPSHOT_BEFORE: ProxyQueryAnswers._before_snapshot,
     Purpose.SNAPSHOT: ProxyQueryAnswers._snapshot,
     Purpose.SNAPSHOT_AFTER: ProxyQueryAnswers._after_snapshot,
-    Purpose.ROLLBACK: ProxyQueryAnswers._rolled_back,
-    Purpose.TRACKER_PING: ProxyQueryAnswers._told_late,
+    Purpose.ROLLBACK: ProxyQueryAnswers._on_rollback,
+    Purpose.TRACKER_PING: ProxyQueryAnswers._on_tracker_ping,
 }
 """Who handles the answer to which question; FORWARD is the client's own
 (`proxy.client.answers.server_answers`)."""

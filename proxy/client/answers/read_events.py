@@ -10,10 +10,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
-from proxy.client.statements.audit import audited
-from proxy.client.statements.confirmation import confirmed
-from proxy.client.statements.probe import probed
-from proxy.client.statements.wait import waited
+from proxy.client.statements.audit import audit_result
+from proxy.client.statements.confirmation import confirmation_result
+from proxy.client.statements.probe import probe_result
+from proxy.client.statements.wait import wait_result
 from proxy.client.statements.wait_for_owned import shows_all
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Proof, Reason
@@ -51,31 +51,33 @@ class ReadEvents:
         """Count and log what an event brought."""
         metrics, ledger, outcome = self._metrics, self._shared.ledger, self._current.outcome
         if note.left is not None and note.why is not None:
-            said = f"{note.left.name}:{note.why.value}"
-            outcome.fallbacks += f",{said}" if outcome.fallbacks else said
+            fallback = f"{note.left.name}:{note.why.value}"
+            outcome.fallbacks += f",{fallback}" if outcome.fallbacks else fallback
             metrics.fallback(note.left.name, note.why.value)
             if note.proved is not None:
                 sent_us = outcome.dispatched_us
-                ledger.proved(note.left, "waited", note.proved, sent_us, sent_us + outcome.wait_us)
+                ledger.record_proof(
+                    note.left, "waited", note.proved, sent_us, sent_us + outcome.wait_us
+                )
         if note.crowded is not None:
             metrics.crowded(note.crowded)
         if note.stale:
             metrics.stale_given()
         if note.scope is not None:
-            ledger.lost(note.scope, note.lost)
+            ledger.record_loss(note.scope, note.lost)
         if note.observation is not None:
-            ledger.observed(self._shared.topology.primary, note.observation)
+            ledger.record_observation(self._shared.topology.primary, note.observation)
 
     # It waits for its turn, or for what others asked
 
-    def probed(self, answer: ProbeAnswer | None) -> Step:
+    def on_probe(self, answer: ProbeAnswer | None) -> Step:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
         self._current.outcome.dispatched_us = utc_us()
         executed = None if answer is None else answer.executed
         owned = EMPTY if answer is None else answer.owned
         return self._read.probe_answered(executed, owned, self._now())
 
-    def released(self, follower: Follower) -> Step:
+    def on_released(self, follower: Follower) -> Step:
         """The WAIT that was joined has ended, well or not."""
         if self._read_timers.joined:
             self._leave_joined("shared", follower)
@@ -110,13 +112,13 @@ class ReadEvents:
         self.leave(replica)
         return step
 
-    def waited(self, replica: ServerConnection) -> Step:
+    def on_wait(self, replica: ServerConnection) -> Step:
         """The WAIT in front of the statement was answered."""
         read, outcome = self._read, self._current.outcome
         outcome.wait_us = waited_us = self._since_dispatch()
         self._read_timers.in_time()
         confirm = read.decision is not None and read.decision.confirm
-        result, confirmation = waited(
+        result, confirmation = wait_result(
             replica, waited_us, self._metrics, confirm=confirm, order=read.asks_order
         )
         step = read.wait_answered(
@@ -133,26 +135,26 @@ class ReadEvents:
             snapshot = self._state.transaction.snapshot
             if snapshot is not None and snapshot is replica.mirror.transaction_reads:
                 snapshot.stale = True
-        return self._judged(replica, step)
+        return self._after_check(replica, step)
 
-    def confirmed(self, replica: ServerConnection) -> Step:
+    def on_confirmation(self, replica: ServerConnection) -> Step:
         """The question in front of the statement was answered."""
-        confirmation = confirmed(replica, self._metrics)
+        confirmation = confirmation_result(replica, self._metrics)
         now = self._now()
         step = self._read.confirm_answered(
             confirmation.still, confirmation.ordered, replica.epoch, now
         )
-        return self._judged(replica, step)
+        return self._after_check(replica, step)
 
-    def audited(self, replica: ServerConnection) -> Step | None:
+    def on_audit(self, replica: ServerConnection) -> Step | None:
         """The replica was asked whether it has what the read that follows must see."""
         if self._current.outcome.proof is Proof.NONE:
             return None  # the answer is given openly as stale
-        has = audited(replica, self._current.outcome, self._metrics)
+        has = audit_result(replica, self._current.outcome, self._metrics)
         step = self._read.audit_answered(has, replica.epoch, self._now())
-        return self._judged(replica, step)
+        return self._after_check(replica, step)
 
-    def _judged(self, replica: ServerConnection, step: Step) -> Step:
+    def _after_check(self, replica: ServerConnection, step: Step) -> Step:
         """A replica's answer to one of the proxy's questions was judged."""
         if isinstance(step, Pass):
             self._read_timers.end_wait()
@@ -160,7 +162,7 @@ class ReadEvents:
             self.leave(replica)
         return step
 
-    def settled(self, primary: ServerConnection) -> Step | None:
+    def on_wait_for_owned(self, primary: ServerConnection) -> Step | None:
         """The WAIT on the primary in front of a statement was answered: does it show what was seen?
 
         A statement that may write follows it on the wire, and runs in any case. Any other waits for
@@ -170,7 +172,7 @@ class ReadEvents:
         shows = shows_all(primary.stream)
         if primary.owes_answer:
             if shows:
-                self._state.own_scope.settled(primary.server, primary.epoch)
+                self._state.own_scope.on_primary_settled(primary.server, primary.epoch)
             else:
                 outcome.unsettled = True
             return None
@@ -187,27 +189,27 @@ class ReadEvents:
 
     def primary_told(self, primary: ServerConnection) -> None:
         """Its `gtid_executed`, asked in front of a read; without it what is required is unknown."""
-        answer = probed(primary)
+        answer = probe_result(primary)
         if answer is None:
             return
         executed, server, shared = answer.executed, primary.server, self._shared
         if not answer.names:
             shared.sessions.stopped_naming(server)
-        self._state.probed(executed, answer.owned)
-        server.proved(executed, primary.epoch)
+        self._state.on_probe(executed, answer.owned)
+        server.add_proof(executed, primary.epoch)
         asked_us, answered_us = self._current.outcome.dispatched_us, utc_us()
-        shared.ledger.proved(server, "probed", executed, asked_us, answered_us)
+        shared.ledger.record_proof(server, "probed", executed, asked_us, answered_us)
 
     def _since_dispatch(self) -> int:
         return utc_us() - self._current.outcome.dispatched_us
 
     # It goes elsewhere
 
-    def opened(self, failed: Reason | None) -> Step:
+    def on_opened(self, failed: Reason | None) -> Step:
         """There is a connection to the replica, or a reason why not."""
         return self._read.opened(failed, self._now())
 
-    def refused(self, replica: ServerConnection, reason: Reason) -> Step:
+    def on_refused(self, replica: ServerConnection, reason: Reason) -> Step:
         """A replica cannot run the read, or not with the session's state."""
         step = self._read.refused(reason, self._now())
         self.leave(replica)
@@ -223,7 +225,7 @@ class ReadEvents:
         replica.drained = 0
         decision = outcome.decision
         inside = decision is not None and decision.reason is Reason.TRANSACTION
-        if transaction.withdrawn(replica.mirror.transaction_reads, inside=inside):
+        if transaction.withdraw_read(replica.mirror.transaction_reads, inside=inside):
             self._servers.end_transaction(replica)
         outcome.received = 0
         self._current.answer.held = b""

@@ -213,14 +213,14 @@ class ServerAnswers:
             self._dispatch.send(connection)
             return None
         if meaning == "leaving":
-            step = self._events.refused(connection, Reason.REPLICA_LOST)
+            step = self._events.on_refused(connection, Reason.REPLICA_LOST)
             self._servers.give_up(connection)
             return step
         if meaning == "forbidden" and command.statement is not None:
             self._topology.refusals.add(command.statement.digest, self._now())
         if meaning == "denied":
             connection.mirror.look_up_again(self._state)
-        return self._events.refused(connection, Reason.REPLICA_REFUSED)
+        return self._events.on_refused(connection, Reason.REPLICA_REFUSED)
 
     def cannot_prepare(self, connection: ServerConnection, error: bytes) -> None:
         """The server that is to run a prepared statement refuses it: its error is the answer."""
@@ -229,12 +229,12 @@ class ServerAnswers:
         self._finish(connection)
         self._client.write(frame(error, 1))
 
-    def told_late(self, connection: ServerConnection) -> None:
+    def on_missing_trackers(self, connection: ServerConnection) -> None:
         """What trackers could not tell is known now: the answer that waited for it may end."""
         answer = self._current.answer
         ending = answer.ending
         behind = ending is not None
-        self._missing_trackers.told(
+        self._missing_trackers.on_ping(
             connection, self._current.command, self._current.outcome, behind=behind
         )
         self._command_effects.follow_rules()
@@ -242,7 +242,7 @@ class ServerAnswers:
             answer.ending = None
             # A question to the primary that was sent meanwhile was too early for what the client
             # sees now.
-            effects.shown(
+            effects.record_answer(
                 self._current.command,
                 self._current.outcome,
                 self._state,
@@ -252,12 +252,12 @@ class ServerAnswers:
             self._end(connection)
             self._client.write(ending)
 
-    def begun_anew(self, connection: ServerConnection) -> None:
+    def on_reset_done(self, connection: ServerConnection) -> None:
         """What the session has after its reset is known: the answer to that may end."""
         answer = self._current.answer
         ending, answer.ending = answer.ending, None
         if ending is not None:
-            self._command_effects.begun_anew(connection.stream)
+            self._command_effects.on_reset_done(connection.stream)
             self._end(connection)
             self._client.write(ending)
 
@@ -278,7 +278,7 @@ class ServerAnswers:
         self._current.on_ended()
         self._command_effects.count_pins()
         result = Outcome.ERROR if outcome.error else Outcome.OK
-        self._account.enter(
+        self._account.record(
             self._current.command, outcome, connection.server, result, outcome.error, outcome.rows
         )
 

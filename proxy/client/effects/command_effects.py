@@ -18,7 +18,7 @@ from routing.consistency.decision import Proof
 from routing.request import command_properties, effects
 from routing.request.trackers import TRACKS_ALL, UNSURE, TrackerReader
 from routing.session.prepared import PreparedHandle
-from routing.sql.early_errors import did_nothing
+from routing.sql.early_errors import changes_nothing
 from routing.sql.session_locks import PinReason
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class CommandEffects:
         `doubted` says that the required set is unknown already, for what the command did.
         """
         server = connection.server
-        if effects.committed_unnamed(command, outcome, self._state, server, doubted=doubted):
+        if effects.is_unnamed_commit(command, outcome, self._state, server, doubted=doubted):
             self._metrics.required_unknown("unnamed")
             self._settings.restore()
 
@@ -108,8 +108,8 @@ class CommandEffects:
         self, command: Command, outcome: CommandOutcome, primary: Server, *, logged: bool
     ) -> None:
         """Remember whether a command may have written something without a GTID."""
-        if effects.wrote_unlogged(command, outcome, primary, logged):
-            self._state.wrote_unlogged(command.rules)
+        if effects.is_unlogged_write(command, outcome, primary, logged):
+            self._state.record_unlogged_write(command.rules)
             self._metrics.wrote_unlogged()
 
     # Rules
@@ -142,12 +142,12 @@ class CommandEffects:
         self._prepared.clear()
         self._settings.restore()
 
-    def begun_anew(self, stream: ResponseStream) -> None:
+    def on_reset_done(self, stream: ResponseStream) -> None:
         """The session was reset, and the primary has told (`ask_start`) what it begins with."""
         state = self._state
         start = session_start(stream)
         if start is not None:
-            state.connected(
+            state.on_connect(
                 start.sql_mode,
                 start.autocommit,
                 start.character_set,
@@ -192,10 +192,10 @@ class CommandEffects:
         outcome.warnings = stream.warnings
         outcome.unnamed = stream.unnamed
         if connection is self._servers.primary:
-            if ended_well or not self._did_nothing(command, outcome):
-                self._did_something(connection, stream, command, outcome, told_later=told_later)
+            if ended_well or not self._changes_nothing(command, outcome):
+                self._apply_changes(connection, stream, command, outcome, told_later=told_later)
         elif self._transaction.awaits_first_read:
-            self._transaction.first_read_answered(stream.status if ended_well else 0)
+            self._transaction.on_first_read(stream.status if ended_well else 0)
         if (
             statement is None
             or statement.assignments
@@ -205,9 +205,9 @@ class CommandEffects:
         if ended_well and not (
             command.is_query and (statement is None or statement.prepares is None)
         ):
-            self._did(connection, stream, command)
+            self._apply_session_command(connection, stream, command)
         if command.prepared is not None:
-            self._prepared.ended(command.prepared, command.code, connection)
+            self._prepared.on_answer(command.prepared, command.code, connection)
         shows = effects.answered(command, outcome, state, connection.area, connection.epoch)
         if outcome.unsettled and (shows or self._transaction.is_open):
             # What the primary showed, or shows in the transaction that began, may be too old.
@@ -223,9 +223,9 @@ class CommandEffects:
         if ended_well and command_properties.changes_passwords(command):
             self._shared.known_passwords.clear()
         if command_properties.changes_logins(command, outcome):
-            self._shared.pool.login_cache.changed()
+            self._shared.pool.login_cache.on_change()
 
-    def _did_something(
+    def _apply_changes(
         self,
         connection: ServerConnection,
         stream: ResponseStream,
@@ -237,15 +237,15 @@ class CommandEffects:
         """Take over what a command changed on the primary, be it behind an error."""
         logged = self._state.logs
         if stream.error is None:
-            self._succeeded(connection, stream, command, outcome, told_later=told_later)
+            self._apply_success(connection, stream, command, outcome, told_later=told_later)
         else:
-            self._failed(command, outcome)
+            self._apply_error(command, outcome)
         if outcome.may_write or outcome.unlogged:
             self.note_unlogged(command, outcome, connection.server, logged=logged)
         if command.statement is not None and command.statement.changes_views:
             self._shared.catalogues.forget()
 
-    def _succeeded(
+    def _apply_success(
         self,
         connection: ServerConnection,
         stream: ResponseStream,
@@ -255,7 +255,7 @@ class CommandEffects:
         told_later: bool,
     ) -> None:
         state, settings = self._state, self._settings
-        consequences = self._transaction.ok(
+        consequences = self._transaction.on_ok(
             stream.status,
             command.statement,
             command.text,
@@ -266,7 +266,7 @@ class CommandEffects:
         )
         self._follow_transaction(consequences)
         modes = self._transaction.modes
-        if modes.waiting and command_properties.began_transaction(command):
+        if modes.waiting and command_properties.begins_transaction(command):
             modes.spent()
         elif modes.waiting and not command_properties.keeps_modes(command, outcome):
             modes.doubt()
@@ -277,24 +277,24 @@ class CommandEffects:
             command, outcome
         ):
             connection.keepable = False
-        if effects.succeeded(command, outcome, state, stream.row, settings.undone):
+        if effects.apply_success(command, outcome, state, stream.row, settings.undone):
             settings.restore()
         if not told_later:
             self.judge_names(connection, command, outcome, doubted=False)
 
-    def _failed(self, command: Command, outcome: CommandOutcome) -> None:
+    def _apply_error(self, command: Command, outcome: CommandOutcome) -> None:
         state = self._state
         # It may have committed before it failed, and opened a transaction, too.
         doubtful = outcome.may_write or not state.lexer_modes.known
         self._follow_transaction(
-            self._transaction.failed(
+            self._transaction.on_error(
                 command.statement, may_write=outcome.may_write, may_open=doubtful
             )
         )
         if doubtful:
             state.may_have_written(command.rules)
             self._metrics.required_unknown("error")
-        if effects.failed(command, outcome, state, self._settings.undone):
+        if effects.apply_error(command, outcome, state, self._settings.undone):
             self._settings.restore()
 
     def _follow_transaction(self, consequences: Consequences) -> None:
@@ -304,7 +304,9 @@ class CommandEffects:
         if consequences.count_split:
             self._metrics.snapshot_split()
 
-    def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
+    def _apply_session_command(
+        self, connection: ServerConnection, stream: ResponseStream, command: Command
+    ) -> None:
         """A command about the session itself ended well."""
         state, code = self._state, command.code
         if command.is_query:
@@ -317,7 +319,7 @@ class CommandEffects:
         if code is Code.COM_INIT_DB:
             if self._settings.undone:  # no tracker tells when it is done
                 before = state.schema
-                state.chose_schema(command.packet[5:].decode("ascii"))
+                state.set_schema(command.packet[5:].decode("ascii"))
                 if state.schema != before:
                     self._follow_schema()
         elif code is Code.COM_RESET_CONNECTION:
@@ -328,14 +330,14 @@ class CommandEffects:
             self._prepared.add(prepared)
             connection.mirror.statements[prepared.number] = PreparedHandle.of(head)
 
-    def _did_nothing(self, command: Command, outcome: CommandOutcome) -> bool:
+    def _changes_nothing(self, command: Command, outcome: CommandOutcome) -> bool:
         """Whether the primary's error says that the statement has changed nothing."""
         state = self._state
         statement = command.statement
         if statement is None or not command.is_query or not state.lexer_modes.known:
             return False
         payload = command.packet[4:]
-        return did_nothing(
+        return changes_nothing(
             statement,
             payload[query_text_offset(payload, self._query_attributes) :],
             outcome.error,

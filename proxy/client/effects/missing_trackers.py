@@ -56,7 +56,7 @@ class MissingTrackers:
         self._settings = session.settings
         self._command_effects = command_effects
         self._metrics = session.shared.metrics
-        self.pinged = False
+        self.is_pinged = False
 
     def before(self, command: Command) -> Batch:
         """What goes in front of a command, for what its OK would hide."""
@@ -68,7 +68,7 @@ class MissingTrackers:
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
                 return ()
-        if not self._state.noted or self._state.trackers.of_transactions:
+        if not self._state.result_trackers_pending or self._state.trackers.of_transactions:
             return ()  # the client's next OK, not a COM_PING's, has to report its transaction
         return self._ask()
 
@@ -77,13 +77,13 @@ class MissingTrackers:
 
         The connection is one whose results end with an EOF.
         """
-        self.pinged = (
+        self.is_pinged = (
             command.is_read
             and command.prepared is None
             and not self._state.transaction.status & IN_TRANS
             and _may_have_run_programs(command, outcome)
         )
-        return self._ask() if self.pinged else ()
+        return self._ask() if self.is_pinged else ()
 
     def behind(
         self,
@@ -100,7 +100,7 @@ class MissingTrackers:
         """
         if connection is not self._servers.primary:
             return False
-        if self.pinged:
+        if self.is_pinged:
             return True
         stream = connection.stream
         if stream.error is not None:
@@ -108,12 +108,12 @@ class MissingTrackers:
         elif stream.missing_trackers:
             asks = command.shape == RESULTS and _may_have_run_programs(command, outcome)
             if asks and stream.status & IN_TRANS and not command_properties.explains(command):
-                self._state.noted = True
+                self._state.result_trackers_pending = True
                 asks = False
         else:
-            if self._state.noted and stream.status & SESSION_STATE_CHANGED:
+            if self._state.result_trackers_pending and stream.status & SESSION_STATE_CHANGED:
                 self._doubt(connection, command, outcome)
-            self._state.noted = False
+            self._state.result_trackers_pending = False
             return False
         if not asks:
             return False
@@ -124,10 +124,10 @@ class MissingTrackers:
         return True
 
     def _ask(self) -> Batch:
-        self._state.noted = False
+        self._state.result_trackers_pending = False
         return ASK_TRACKERS
 
-    def told(
+    def on_ping(
         self,
         connection: ServerConnection,
         command: Command,
@@ -142,27 +142,27 @@ class MissingTrackers:
         """
         state, answer = self._state, trackers_told(connection.stream)
         if behind:
-            state.diagnostics.counted_by_ping(connection.area)
+            state.diagnostics.on_ping(connection.area)
         if answer is None:
             self._doubt(connection, command, outcome)
             return
-        state.transaction.pinged(answer.status)
+        state.transaction.on_ping(answer.status)
         if behind and not outcome.error:
             self._command_effects.judge_names(connection, command, outcome, doubted=answer.changed)
         if not answer.changed:
-            state.suspect = False
+            state.trackers_pending = False
             return
         self._doubt(connection, command, outcome)
         outcome.forget_changes()
         self._command_effects.take_trackers(connection, command, outcome)
-        if "sql_log_bin" in outcome.told:
+        if "sql_log_bin" in outcome.tracked_variables:
             self._command_effects.note_unlogged(command, outcome, connection.server, logged=True)
         if behind:
-            restore = effects.told_behind(command, outcome, state)
+            restore = effects.take_trackers_of_ping(command, outcome, state)
         else:
-            restore = effects.told_late(command, outcome, state)
+            restore = effects.take_trackers_after_error(command, outcome, state)
             outcome.forget_changes()
-            outcome.blank = False
+            outcome.untracked_change = False
         if restore:
             self._settings.restore()
 

@@ -62,7 +62,7 @@ class FastAnswers(Taker):
         self._waited_on: Server | None = None
         self._waits: Histogram | None = None
 
-    def waited(self, connection: ServerConnection) -> bool:
+    def on_wait(self, connection: ServerConnection) -> bool:
         """Take over what a WAIT proved that was sent in front of a read."""
         current = self._current
         outcome = current.outcome
@@ -70,7 +70,7 @@ class FastAnswers(Taker):
         if current.stage != FORWARDED or connection is not self._servers.active or decision is None:
             return False  # the machine knows of it, or nobody waits for it any more
         if not is_reached(connection.stream):
-            self.declined(connection)
+            self.on_declined(connection)
             return False
         outcome.wait_us = waited_us = utc_ns() // 1000 - outcome.dispatched_us
         if self._waits is None or self._waited_on is not connection.server:
@@ -89,7 +89,7 @@ class FastAnswers(Taker):
         self._read_timers.end_wait()
         return True
 
-    def answered(self, connection: ServerConnection, data: bytes) -> bool:
+    def on_answer(self, connection: ServerConnection, data: bytes) -> bool:
         """Take over what an answer changed, and give it to the client."""
         current, servers, stream = self._current, self._servers, connection.stream
         if connection is not servers.active:
@@ -111,7 +111,7 @@ class FastAnswers(Taker):
             lease.ended(command, outcome, connection)
             if self._slots.waiting:
                 lease.let_others(connection, rests=not self._client.closed)
-        self._account.enter(command, outcome, connection.server, _OK, 0, stream.rows)
+        self._account.record(command, outcome, connection.server, _OK, 0, stream.rows)
         self._client.answer(shown)
         return True
 
@@ -143,7 +143,7 @@ class FastAnswers(Taker):
             return False  # the owner will say so
         if isinstance(gtids, int):
             return False
-        server.proved(gtids, replica.epoch, outcome.sent_at)
+        server.add_proof(gtids, replica.epoch, outcome.sent_at)
         effects.observed(gtids, outcome, self._state, server, command.rules, self._now())
         return True
 
@@ -177,8 +177,8 @@ class FastAnswers(Taker):
             if isinstance(decoded, int) or not decoded:
                 return b""
             gtids = decoded
-        server.proved(gtids, primary.epoch)
-        effects.named(gtids, outcome, state, server, command.rules, now, own)
+        server.add_proof(gtids, primary.epoch)
+        effects.record_named_write(gtids, outcome, state, server, command.rules, now, own)
         self._metrics.tracked += 1
         state.transaction.status = stream.status
         if not state.user_variables.forgotten and statement.may_run_programs:
@@ -188,10 +188,10 @@ class FastAnswers(Taker):
             commits.ended(statement, True, stream.unnamed, False)
         outcome.rows = stream.rows
         outcome.warnings = stream.warnings
-        state.diagnostics.ran(primary.area, statement.leaves, stream.rows, stream.warnings)
-        return data if primary.view is None else primary.view.seen_of_write(stream)
+        state.diagnostics.on_success(primary.area, statement.leaves, stream.rows, stream.warnings)
+        return data if primary.view is None else primary.view.client_bytes_of_write(stream)
 
-    def declined(self, connection: ServerConnection) -> None:
+    def on_declined(self, connection: ServerConnection) -> None:
         """Let the session go on with the command as if it had sent it."""
         current = self._current
         command, outcome = current.command, current.outcome

@@ -131,7 +131,7 @@ class FastRequests(FastPath):
             # Else the tracker of a write tells nothing, or more than its own GTID, or it is not
             # known which. It is the primary's: reads on replicas do not depend on it.
             self._names_writes = state.trackers.gtids == "OWN_GTID" and not settings.untracked
-            self._missing_trackers.pinged = False
+            self._missing_trackers.is_pinged = False
             self._current.answer = Answer()
         return state.plain
 
@@ -145,7 +145,7 @@ class FastRequests(FastPath):
         if (
             statement.identifiers
             and self._account.plain_in is not self._catalogues.era
-            and self._views.seen(statement) is not statement
+            and self._views.classify(statement) is not statement
         ):
             return False
         arrived_us, now = utc_ns() // 1000, self._now()

@@ -75,7 +75,7 @@ class Authentication:
         exchange = self._exchange
         if exchange is None or exchange.password is None:
             return None
-        self._known.refused(self.username, exchange.password)
+        self._known.on_refused(self.username, exchange.password)
         if not exchange.fast:
             return None
         return await self._converse(exchange, exchange.insist())
@@ -85,7 +85,7 @@ class Authentication:
         exchange = self._exchange
         if exchange is None or exchange.password is None:
             return
-        self._known.accepted(self.username, exchange.password)
+        self._known.on_accepted(self.username, exchange.password)
         if exchange.fast:
             self._channel.write_packet(exchange.success(), follows=True)
 

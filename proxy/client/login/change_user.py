@@ -78,13 +78,13 @@ class UserChange:
         except TimeoutError:
             timed_out(shared, channel)
         except ChannelClosedError as error:
-            shared.refusals.failed(channel, f"could not change its user: {error}")
+            shared.refusals.log_failure(channel, f"could not change its user: {error}")
             refuse(
                 channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}"
             )
         except ProtocolError as error:
             shared.metrics.protocol_error("client")
-            shared.refusals.failed(channel, f"broke its change of user off: {error}")
+            shared.refusals.log_failure(channel, f"broke its change of user off: {error}")
             refuse(channel, handshake_error(error), f"Bad handshake: {error}")
         return False
 
@@ -122,12 +122,12 @@ class UserChange:
             return False
         tracking = rules.initial(login.database or "").tracking
         primary = self._idle_primary  # it may still answer a question of the proxy's own
-        entered = await open_primary(
+        opened = await open_primary(
             shared, channel, login, authentication, tracking, current=primary
         )
-        if entered is None:
+        if opened is None:
             return False
-        login, connection = entered.login, entered.connection
+        login, connection = opened.login, opened.connection
         if connection.stage == SANDBOX:
             channel.write_packet(login_ok(login, capabilities, connection))
             limit.reschedule(None)
@@ -138,11 +138,11 @@ class UserChange:
             if not left or not may_enter(shared, channel, login, connection):
                 return False
             await shared.catalogues.learn(connection, login.username)
-            self._changed(login, connection, rules)
+            self._on_changed(login, connection, rules)
             self._state.may_have_written()  # a new password, before GTIDs were tracked
             return True
         await shared.catalogues.learn(connection, login.username)
-        self._changed(login, connection, rules)
+        self._on_changed(login, connection, rules)
         channel.write_packet(login_ok(login, capabilities, connection))
         return True
 
@@ -152,7 +152,7 @@ class UserChange:
         primary = self._servers.primary
         return None if primary is None or primary.busy or primary.lost else primary
 
-    def _changed(self, login: Login, connection: ServerConnection, rules: SessionRules) -> None:
+    def _on_changed(self, login: Login, connection: ServerConnection, rules: SessionRules) -> None:
         """The new login succeeded: the old one's state ends, but what it wrote must still be seen.
 
         Raises:
@@ -161,10 +161,10 @@ class UserChange:
         state, servers = self._state, self._servers
         servers.login = login
         self._rules.become(rules)
-        state.logged_in(login.username)
+        state.on_login(login.username)
         state.initial_rules = rules.initial(login.database or "")
         state.reset()
-        self._settings.made(state.initial_rules.tracking)
+        self._settings.on_connect(state.initial_rules.tracking)
         self._command_effects.count_pins()
         self._prepared.clear()
         servers.drop_replicas()
@@ -174,5 +174,5 @@ class UserChange:
         outcome = self._current.outcome
         outcome.reason = Reason.COMMAND
         outcome.proof = Proof.PRIMARY
-        self._account.enter(self._current.command, outcome, connection.server, Outcome.OK)
+        self._account.record(self._current.command, outcome, connection.server, Outcome.OK)
         self._current.on_ended()

@@ -75,7 +75,7 @@ async def open_primary(
                 limit = shared.config.connect_timeout
                 connection = await change_user(current, login, settings, 0, limit)
             else:
-                slot = await shared.logins.enter(primary, greeted)
+                slot = await shared.logins.acquire_slot(primary, greeted)
                 lent = await _lend(shared, primary, login, tracking, greeted, slot)
                 if lent is not None:
                     authentication.accepted()
@@ -87,7 +87,7 @@ async def open_primary(
                 await shared.primary_epoch.begin(connection, login)
             break
         except ServerRefusedError as error:
-            shared.pool.login_cache.refused(login.username, error.error.code)
+            shared.pool.login_cache.on_refused(login.username, error.error.code)
             if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
                 password = await authentication.learn_anew()
                 if password is not None:
@@ -103,7 +103,7 @@ async def open_primary(
         except ServerUnreachableError as error:
             _unreachable(shared, channel, primary, error)
             return None
-    primary.reached()
+    primary.set_reachable()
     shared.metrics.server_up(primary.name, True)
     shared.server_greeting.version = primary.version
     authentication.accepted()
@@ -123,7 +123,7 @@ async def _lend(
     """A connection on which the primary accepted the same login a moment ago."""
     met = greeted if isinstance(greeted, IdleConnection) else None
     if met is not None:
-        await shared.logins.cleaned(met)
+        await shared.logins.wait_until_clean(met)
     if (greeted is not None and met is None) or not shared.primary_epoch.has_begun():
         return None
     return shared.logins.lend(primary, login, tracking, login.database or "", slot, met)
@@ -154,7 +154,7 @@ def may_enter(
 def _unreachable(
     shared: Shared, channel: PacketChannel, primary: Server, error: ServerUnreachableError
 ) -> None:
-    primary.unreachable(shared.now())
+    primary.set_unreachable(shared.now())
     why = f"the primary {primary.name} cannot be reached: {error}"
     shared.refusals.add("primary_unreachable", channel, why)
     shared.metrics.server_connect_failed(primary.name, "unreachable")

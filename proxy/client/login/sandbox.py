@@ -146,7 +146,7 @@ async def _pass_on(
             del reading  # its exception holds this frame
         while True:
             stream.feed(frame(answer, server.sequence_id - 1))
-            client.transport.write(view.seen(stream))
+            client.transport.write(view.client_bytes(stream))
             if stream.done:
                 return stream.error is None
             if stream.infile:

@@ -79,7 +79,7 @@ class OwnAnswers:
         self._metrics.error("server", error.code)
         if waits:
             current.outcome.proof = Proof.NONE
-            self._account.enter(current.command, current.outcome, None, Outcome.ERROR, error.code)
+            self._account.record(current.command, current.outcome, None, Outcome.ERROR, error.code)
         current.on_ended()
         self._client.send_error(error, 1 if waits else 0)
         self._client.close()
@@ -98,4 +98,4 @@ class OwnAnswers:
         outcome = self._current.outcome
         outcome.reason = reason
         outcome.proof = Proof.NONE
-        self._account.enter(self._current.command, outcome, None, result, code)
+        self._account.record(self._current.command, outcome, None, result, code)

@@ -11,7 +11,7 @@ from protocol.gtid import EMPTY
 from proxy.client.requests import command_batch
 from proxy.client.statements.confirmation import beside_wait, columns
 from proxy.client.statements.defaults import ask_start
-from proxy.client.statements.diagnostics import imitated
+from proxy.client.statements.diagnostics import replay_batch
 from proxy.client.statements.found_rows import ask_found_rows
 from proxy.client.statements.prepared_statement import prepare_on
 from proxy.client.statements.probe import probe
@@ -27,8 +27,8 @@ from routing.request.step import Refuse
 from routing.session.diagnostics_area import (
     KEEPING_CONDITIONS,
     NOT_KNOWN,
-    NOTHING_TO_IMITATE,
-    Imitation,
+    NOTHING_TO_REPLAY,
+    DiagnosticsReplay,
 )
 from routing.sql.diagnostics import CONDITIONS, FOUND_ROWS
 from routing.sql.statement import StatementClass
@@ -91,7 +91,7 @@ class Dispatch:
     def to(self, decision: Decision) -> Step | None:
         """Write the command to the server that was decided on; the next step if it cannot go."""
         outcome = self._current.outcome
-        outcome.decided(decision)
+        outcome.set_decision(decision)
         if (
             self._state.transaction.left_on_replica
             and decision.reason is not Reason.DIAGNOSTIC
@@ -115,8 +115,8 @@ class Dispatch:
         replica = servers.replica(decision.server)
         inside = reason is _INSIDE
         if reason is Reason.DIAGNOSTIC and replica is not None:
-            asked = diagnostics.asked_by(command)
-            if replica.area is not state.diagnostics.target(asked):
+            parts = diagnostics.parts_asked(command)
+            if replica.area is not state.diagnostics.target(parts):
                 replica = None  # what it asks about was on a connection that is gone
         if inside and outcome.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
             outcome.reason = Reason.WAIT_TIMEOUT  # like its first read
@@ -125,7 +125,7 @@ class Dispatch:
             if replica is not None and replica.mirror.transaction_reads is not transaction.snapshot:
                 replica = None  # it has the snapshot no more
         elif replica is None and reason is not Reason.DIAGNOSTIC:
-            replica = servers.borrow(decision.server)
+            replica = servers.open_by_lent_login(decision.server)
         if replica is None:
             return self._read.absent(self._now())
         if not inside and replica.is_late:
@@ -158,12 +158,12 @@ class Dispatch:
             exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
         ):
             batch = ask_found_rows(attributes) + batch
-        wanted = diagnostics.wanted_by(command)
-        by = self._imitation(primary, command, wanted, batch)
-        batch += imitated(by, attributes)
+        wanted = diagnostics.parts_required(command)
+        by = self._replay(primary, command, wanted, batch)
+        batch += replay_batch(by, attributes)
         self.send(primary, batch, behind)
         if wanted:
-            state.diagnostics.brought(primary.area, wanted, by)
+            state.diagnostics.on_replay(primary.area, wanted, by)
         if not command.packet and command_batch.knows(primary.mirror, command):
             self.pass_parts(primary)
 
@@ -265,24 +265,28 @@ class Dispatch:
     def _is_lost(self, primary: ServerConnection, command: Command) -> bool:
         """Whether a command asks the primary for what its own statements in front would change."""
         session = self._state.diagnostics
-        wanted = diagnostics.asked_by(command) | (diagnostics.wanted_by(command) & CONDITIONS)
+        wanted = diagnostics.parts_asked(command) | (
+            diagnostics.parts_required(command) & CONDITIONS
+        )
         return session.is_at(primary.area, wanted) and not session.survives(wanted)
 
-    def _imitation(
+    def _replay(
         self, connection: ServerConnection, command: Command, wanted: int, front: Batch
-    ) -> Imitation:
+    ) -> DiagnosticsReplay:
         """What makes these parts true there, behind what else goes in front of a command."""
         if not wanted:
-            return NOTHING_TO_IMITATE
-        asked = diagnostics.asked_by(command) or wanted & CONDITIONS
-        if not asked and self._state.pins.reasons:
-            return Imitation(lost=wanted)  # perhaps by a trace, in which it would show
+            return NOTHING_TO_REPLAY
+        parts = diagnostics.parts_asked(command) or wanted & CONDITIONS
+        if not parts and self._state.pins.reasons:
+            return DiagnosticsReplay(lost=wanted)  # perhaps by a trace, in which it would show
         area = connection.area
         for exchange, _ in front:
             area.disturb(exchange.disturbs)
-        by = self._state.diagnostics.imitation(area, wanted)
-        if not asked and (by.again or by.lost):
-            return Imitation(lost=wanted)  # too much for what it may keep, or the wrong thing
+        by = self._state.diagnostics.replay_for(area, wanted)
+        if not parts and (by.again or by.lost):
+            return DiagnosticsReplay(
+                lost=wanted
+            )  # too much for what it may keep, or the wrong thing
         return by
 
     def _asks_replica(self, primary: ServerConnection) -> bool:
@@ -291,7 +295,7 @@ class Dispatch:
         area = session.found_at
         if area is None or area is primary.area or session.found_rows != NOT_KNOWN:
             return False
-        if not diagnostics.asked_by(self._current.command) & FOUND_ROWS:
+        if not diagnostics.parts_asked(self._current.command) & FOUND_ROWS:
             return False
         replica = self._servers.replica(area.server)
         if replica is None or replica.area is not area or replica.busy or replica.lost:
@@ -303,7 +307,7 @@ class Dispatch:
         self._in_time = self._call_later(self._connect_timeout, self.go_on)
         return True
 
-    def told_found_rows(self, connection: ServerConnection) -> None:
+    def on_found_rows(self, connection: ServerConnection) -> None:
         """A server was asked for FOUND_ROWS(), and has answered, or is gone."""
         if connection is self._asked:
             self.go_on()
@@ -363,7 +367,7 @@ class Dispatch:
         asking = self._checks(decision)
         transaction = state.transaction
         if command.is_read and not transaction.autocommit:
-            transaction.implied_read(state, command.rules)
+            transaction.on_implied_read(state, command.rules)
         snapshot, mirror = transaction.snapshot, replica.mirror
         takes = snapshot is not None and (
             mirror.needs_reset or mirror.transaction_reads is not snapshot
@@ -379,8 +383,8 @@ class Dispatch:
         )
         self._servers.show_status(replica)
         if decision.reason is Reason.DIAGNOSTIC:
-            by = self._imitation(replica, command, diagnostics.asked_by(command), batch)
-            batch += imitated(by, replica.query_attributes)
+            by = self._replay(replica, command, diagnostics.parts_asked(command), batch)
+            batch += replay_batch(by, replica.query_attributes)
         if snapshot is not None:
             if takes:
                 self._takes_snapshot(decision)
@@ -419,7 +423,7 @@ class Dispatch:
     def _takes_snapshot(self, decision: Decision) -> None:
         """The command takes the transaction's snapshot, on the replica that was decided on."""
         command = self._current.command
-        self._state.transaction.snapshot_taken(
+        self._state.transaction.on_snapshot(
             decision.server,
             decision.proof_set or EMPTY,
             command.rules,
@@ -443,7 +447,7 @@ class Dispatch:
             return None
         decision = Decision(holder.server, reason, Proof.NONE)
         self._read.bind(decision, rules, self._now())
-        self._current.outcome.decided(decision)
+        self._current.outcome.set_decision(decision)
         self._current.on_sent()
         self._servers.activate(holder)
         self._servers.show_status(holder)

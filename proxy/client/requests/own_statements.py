@@ -71,8 +71,10 @@ class OwnStatements:
 
     def asks_primary(self, command: Command) -> bool:
         """Whether only the primary can say what the bearer of its token must see."""
-        asked = _asked(command)
-        if not isinstance(asked, SelectOwn) or all(name != "token" for name, _ in asked.columns):
+        own_statement = _asked(command)
+        if not isinstance(own_statement, SelectOwn) or all(
+            name != "token" for name, _ in own_statement.columns
+        ):
             return False
         return token.needs_probe(
             self._scope, self._context.state.rules.level, self._shared.topology.term
@@ -86,7 +88,7 @@ class OwnStatements:
             probed: what the primary has, if it was asked.
         """
         try:
-            table = self._obeyed(command, probed)
+            table = self._execute(command, probed)
         except _WrongOwnError as error:
             code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
             self._own_answers.refuse(code, f"Tidegate: {error}", Reason.PROXY)
@@ -97,24 +99,24 @@ class OwnStatements:
         else:
             self._own_answers.table(*table)
 
-    def _obeyed(self, command: Command, probed: GtidSet | None) -> Table | None:
+    def _execute(self, command: Command, probed: GtidSet | None) -> Table | None:
         """Do it; what to show for it, or None for an OK.
 
         Raises:
             _WrongOwnError: something is wrong with it, and nothing was done.
         """
-        asked = _asked(command)
+        own_statement = _asked(command)
         try:
-            if isinstance(asked, SetOwn):
-                self._assign(asked)
+            if isinstance(own_statement, SetOwn):
+                self._assign(own_statement)
                 return None
-            if isinstance(asked, SelectOwn):
-                return self._selected(asked, probed)
+            if isinstance(own_statement, SelectOwn):
+                return self._select(own_statement, probed)
         except (SettingError, TokenError) as error:
             raise _WrongOwnError(str(error)) from error
-        if isinstance(asked, WrongOwn):
-            raise _WrongOwnError(asked.message)
-        return None if asked is None else self._shown(asked)
+        if isinstance(own_statement, WrongOwn):
+            raise _WrongOwnError(own_statement.message)
+        return None if own_statement is None else self._show(own_statement)
 
     @property
     def _scope(self) -> ScopeState:
@@ -122,38 +124,38 @@ class OwnStatements:
         state, shared = self._context.state, self._shared
         return state.reading(state.rules, shared.topology.term, shared.now())
 
-    def _assign(self, asked: SetOwn) -> None:
+    def _assign(self, own_statement: SetOwn) -> None:
         """Apply settings and tokens: all, or none."""
         context, shared = self._context, self._shared
         chosen = context.rules.chosen
         tokens: list[str] = []
-        for assignment in asked.assignments:
+        for assignment in own_statement.assignments:
             if assignment.name == "token":
                 tokens.append(assignment.value or "")
             else:
                 chosen = _chosen(chosen, assignment)
-        verified = [token.verified(text, shared.config) for text in tokens]
+        verified = [token.required_by_token(text, shared.config) for text in tokens]
         if chosen != context.rules.chosen:
             self._command_effects.adjust(chosen)
         for gtids in verified:
             token.take(gtids, context.state, self._scope, shared.topology.primary, shared.now())
 
-    def _selected(self, asked: SelectOwn, probed: GtidSet | None) -> Table:
+    def _select(self, own_statement: SelectOwn, probed: GtidSet | None) -> Table:
         state, config = self._context.state, self._shared.config
         rules = state.rules
         row = [
-            token.signed(self._scope, rules.level, probed, config)
+            token.token_of(self._scope, rules.level, probed, config)
             if name == "token"
             else _VALUES[name](rules)
-            for name, _ in asked.columns
+            for name, _ in own_statement.columns
         ]
-        return [label for _, label in asked.columns], [row]
+        return [label for _, label in own_statement.columns], [row]
 
-    def _shown(self, asked: ShowOwn | ShowVariables) -> Table:
-        if isinstance(asked, ShowOwn):
-            return show.topic(self._session(), asked.topic)
+    def _show(self, own_statement: ShowOwn | ShowVariables) -> Table:
+        if isinstance(own_statement, ShowOwn):
+            return show.topic(self._session(), own_statement.topic)
         rules = self._context.state.rules
-        names = [name for name in asked.names if name in _VALUES]
+        names = [name for name in own_statement.names if name in _VALUES]
         return ("Variable_name", "Value"), [
             (f"tidegate_{name}", _VALUES[name](rules)) for name in names
         ]

@@ -31,10 +31,12 @@ def needs_probe(scope: ScopeState, level: Level, term: int) -> bool:
     """
     if level in _ASKING or scope.term != term or not scope.is_known(level):
         return True
-    return level in REMEMBERING and scope.seen  # a token cannot carry which server showed it
+    return (
+        level in REMEMBERING and scope.is_unbounded
+    )  # a token cannot carry which server showed it
 
 
-def signed(scope: ScopeState, level: Level, probed: GtidSet | None, config: Config) -> str:
+def token_of(scope: ScopeState, level: Level, probed: GtidSet | None, config: Config) -> str:
     """The token of what a session's reads must see.
 
     Args:
@@ -58,7 +60,7 @@ def signed(scope: ScopeState, level: Level, probed: GtidSet | None, config: Conf
     return sign(required, int(time.time() + config.token_lifetime), _keys(config))
 
 
-def verified(text: str, config: Config) -> GtidSet:
+def required_by_token(text: str, config: Config) -> GtidSet:
     """What a token says that its bearer must see.
 
     Raises:
@@ -77,7 +79,7 @@ def take(gtids: GtidSet, state: Session, scope: ScopeState, primary: Server, now
     for scope_state in {
         id(scope_state): scope_state for scope_state in (state.own_scope, scope)
     }.values():
-        scope_state.wrote(gtids, primary.applied, now)
+        scope_state.record_write(gtids, primary.applied, now)
         if not gtids <= primary.applied:
             scope_state.doubt()
 

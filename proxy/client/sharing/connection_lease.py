@@ -143,7 +143,7 @@ class ConnectionLease:
             and server not in self._asked_about
             and not self._prepared.has_cursor_on(replica)
         ):
-            self._servers.give_replica(replica)
+            self._servers.release_replica(replica)
 
     def _take_leave(self, primary: ServerConnection) -> None:
         self.asking = True
@@ -176,7 +176,7 @@ class ConnectionLease:
         if slot is not None:
             slot.gives(giving=False)
         if (follow is None or wanted) and carried is not None and not carrying.is_kept:
-            self._servers.give_back(self._connection_id, self._asked_about)
+            self._servers.release(self._connection_id, self._asked_about)
             self._shared.metrics.given_back(connection.server.name)
             if follow is not None:
                 follow()
@@ -249,7 +249,7 @@ class ConnectionLease:
         except ServerFullError:
             raise
         except ServerRefusedError as error:
-            self._shared.pool.login_cache.refused(self._servers.login.username, error.error.code)
+            self._shared.pool.login_cache.on_refused(self._servers.login.username, error.error.code)
             return error.error
         except ChangedError as error:
             return _ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again")
@@ -273,11 +273,11 @@ class ConnectionLease:
         if carrying.carried is not carried:
             connection.abort()  # another user has logged in meanwhile
             return
-        servers.borrowed(connection)
+        servers.use_leased(connection)
         self._rests_no_more()
         carrying.carried = None
         carrying.unnamed = not named
-        self._settings.made(tracking)
+        self._settings.on_connect(tracking)
         self._shared.metrics.borrowed(connection.server.name)
 
 

@@ -149,8 +149,8 @@ class PortableState:
         if state.pins.reasons or state.role is not None:
             return "pinned"
         if (
-            state.suspect
-            or state.noted
+            state.trackers_pending
+            or state.result_trackers_pending
             or not state.lexer_modes.known
             or state.transaction.modes.waiting
         ):

@@ -95,7 +95,7 @@ async def _log_in(
 ) -> ServerConnection:
     """Take a connection on which the server accepted the login a moment ago, or log in."""
     logins = shared.logins
-    slot = await logins.enter(primary)
+    slot = await logins.acquire_slot(primary)
     if shared.primary_epoch.has_begun():
         lent = logins.lend(primary, login, tracking, schema, slot)
         if lent is not None:

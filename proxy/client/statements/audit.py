@@ -31,7 +31,9 @@ def audit(state: Session, gtids: GtidSet, query_attributes: bool) -> Batch:
     return ((AUDIT, statement_packet(sql.encode("ascii"), query_attributes)),)
 
 
-def audited(connection: ServerConnection, outcome: CommandOutcome, metrics: Metrics) -> bool | None:
+def audit_result(
+    connection: ServerConnection, outcome: CommandOutcome, metrics: Metrics
+) -> bool | None:
     """Whether a replica has what a read must see; None if it does not say."""
     stream = connection.stream
     has: bool | None = None

@@ -63,7 +63,7 @@ def beside_wait(read: Read, *, confirm: bool) -> str:
     return _IN_ORDER if read.asks_order else ""
 
 
-def parsed(values: bytes, *, confirm: bool) -> Confirmation:
+def parse(values: bytes, *, confirm: bool) -> Confirmation:
     """What these values of a row say; anything else is not an answer.
 
     Args:
@@ -84,18 +84,20 @@ def confirm(state: Session, question: str, query_attributes: bool) -> Batch:
     return ((CONFIRM, statement_packet(sql.encode("ascii"), query_attributes)),)
 
 
-def confirmed(connection: ServerConnection, metrics: Metrics) -> Confirmation:
+def confirmation_result(connection: ServerConnection, metrics: Metrics) -> Confirmation:
     """What a replica says of itself, asked for nothing else."""
     stream = connection.stream
     alone = stream.error is None and stream.rows == 1
-    return confirmed_beside(connection, stream.row or b"" if alone else b"", metrics, confirm=True)
+    return result_beside_wait(
+        connection, stream.row or b"" if alone else b"", metrics, confirm=True
+    )
 
 
-def confirmed_beside(
+def result_beside_wait(
     connection: ServerConnection, values: bytes, metrics: Metrics, *, confirm: bool
 ) -> Confirmation:
-    """What it says beside a WAIT, counted and logged; `values` and `confirm` as in `parsed`."""
-    confirmation = parsed(values, confirm=confirm)
+    """What it says beside a WAIT, counted and logged; `values` and `confirm` as in `parse`."""
+    confirmation = parse(values, confirm=confirm)
     server = connection.server
     if confirmation.still is False:
         metrics.confirmed(server.name, "lost")

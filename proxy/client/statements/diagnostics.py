@@ -16,7 +16,7 @@ from routing.session.diagnostics_area import CLEARING_SQL, NO_ROW_COUNT_SQL, row
 
 if TYPE_CHECKING:
     from proxy.server.exchange import Batch
-    from routing.session.diagnostics_area import Imitation
+    from routing.session.diagnostics_area import DiagnosticsReplay
 
 PING: Final = b"\x01\x00\x00\x00\x0e"
 """A COM_PING, framed."""
@@ -24,7 +24,7 @@ KEEP_ALIVE: Final[Batch] = ((REPLAY_ROW_COUNT, PING),)
 """A COM_PING that keeps the primary from ending an idle session."""
 
 
-def imitated(by: Imitation, query_attributes: bool) -> Batch:
+def replay_batch(by: DiagnosticsReplay, query_attributes: bool) -> Batch:
     """What makes a server's diagnostics area that of the session."""
     batch: Batch = ()
     if by.finds is not None:

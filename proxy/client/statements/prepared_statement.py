@@ -37,7 +37,7 @@ def prepare_on(mirror: Mirror, prepared: PreparedStatement, schema: str) -> Batc
     return batch
 
 
-def prepared_on(mirror: Mirror, stream: ResponseStream) -> int:
+def note_prepared(mirror: Mirror, stream: ResponseStream) -> int:
     """Notes the server's answer: the number of the statement, which it knows now, or refuses."""
     number = mirror.preparing.pop(0)
     if stream.head is not None:

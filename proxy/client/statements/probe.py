@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.server.exchange import PROBE
-from proxy.server.gtid_question import PROBE_SQL, parsed
+from proxy.server.gtid_question import PROBE_SQL, parse
 from proxy.server.statement_packet import statement_packet
 
 if TYPE_CHECKING:
@@ -19,6 +19,6 @@ def probe(query_attributes: bool) -> Batch:
     return ((PROBE, statement_packet(PROBE_SQL, query_attributes)),)
 
 
-def probed(primary: ServerConnection) -> Answer | None:
+def probe_result(primary: ServerConnection) -> Answer | None:
     """Its answer; None, and a line in the log, where there is none."""
-    return parsed(primary.stream, primary.server.applied)
+    return parse(primary.stream, primary.server.applied)

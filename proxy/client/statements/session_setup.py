@@ -77,11 +77,11 @@ def assign_user_variables(
     mirror: Mirror, state: Session, names: tuple[str, ...], query_attributes: bool
 ) -> Batch:
     """Gives a connection user variables whose values are known."""
-    assignments, given = [], mirror.user_variables
+    assignments, current = [], mirror.user_variables
     for name in state.user_variables.expanded(names):
         literal = state.user_variables.value(name)
-        if literal and given.get(name) != literal:
-            given[name] = literal
+        if literal and current.get(name) != literal:
+            current[name] = literal
             mirror.untouched = False
             assignments.append(_encoded(f"@`{name}`={literal}"))
     return _prepared_by(_sets(assignments), query_attributes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import TEXT_ONE, TEXT_ZERO
 from protocol.packet import frame
-from proxy.client.statements.confirmation import UNANSWERED, confirmed_beside
+from proxy.client.statements.confirmation import UNANSWERED, result_beside_wait
 from proxy.client.statements.time_limit import hint
 from proxy.server.exchange import WAIT
 from proxy.server.statement_packet import PLAIN, WITH_ATTRIBUTES
@@ -81,7 +81,7 @@ def is_reached(stream: ResponseStream) -> bool:
     return stream.error is None and stream.rows == 1 and stream.row in _REACHED
 
 
-def waited(
+def wait_result(
     connection: ServerConnection, waited_us: int, metrics: Metrics, *, confirm: bool, order: bool
 ) -> tuple[WaitResult, Confirmation]:
     """How a WAIT ended, and what the replica also said of itself.
@@ -98,13 +98,13 @@ def waited(
     result: WaitResult = "failed"
     confirmation = UNANSWERED
     if row is not None:
-        asked = confirm or order
-        values = row[:_VALUES] if asked else row
+        asks = confirm or order
+        values = row[:_VALUES] if asks else row
         if values in _REACHED:
             result = "reached"
         elif values == _TIMED_OUT:
             result = "timeout"
-        if asked and result != "failed":
-            confirmation = confirmed_beside(connection, row[_VALUES:], metrics, confirm=confirm)
+        if asks and result != "failed":
+            confirmation = result_beside_wait(connection, row[_VALUES:], metrics, confirm=confirm)
     metrics.wait(connection.server.name, result, waited_us)
     return result, confirmation

@@ -138,7 +138,7 @@ async def _open(
             await _start_tls(channel, server, context, config.connect_timeout)
         await _authenticate(channel, greeting, login, capabilities, config)
         if context is not None:
-            context.logged_in(channel.transport.get_extra_info("ssl_object"))
+            context.on_login(channel.transport.get_extra_info("ssl_object"))
         if algorithm is not Algorithm.UNCOMPRESSED:
             channel = _compressed(channel, algorithm)
         connection = ServerConnection(server, capabilities, greeting.thread_id, channel)
@@ -239,7 +239,7 @@ async def _authenticate(
         auth_response=authentication.initial_response(),
         database=login.database,
         auth_plugin=authentication.plugin,
-        attributes=attributes.joined(login.attributes, login.own_attributes),
+        attributes=attributes.join(login.attributes, login.own_attributes),
         zstd_level=ZSTD_LEVEL,
     )
     channel.write_packet(response.serialise())
@@ -261,7 +261,7 @@ async def log_in_again(channel: PacketChannel, login: Login, capabilities: Capab
         database=login.database or "",
         character_set=login.character_set,
         auth_plugin=CACHING_SHA2,
-        attributes=attributes.joined(login.attributes, login.own_attributes),
+        attributes=attributes.join(login.attributes, login.own_attributes),
     )
     channel.sequence_id = 0
     channel.write_packet(command.serialise(capabilities))

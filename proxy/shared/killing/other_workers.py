@@ -105,14 +105,14 @@ class OtherWorkers:
             sent = inquiry.serialise()
         except ValueError:  # no session has such an id, nor a server such a user
             return None
-        asked = {
+        requests = {
             tasks.start(self._ask(number, sent), f"ask worker {number}") for number in self._others
         }
         found: int | None = None
         silent = False
         try:
-            while asked:
-                done, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            while requests:
+                done, requests = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
                 for thread_id in [task.result() for task in done]:
                     if thread_id == _SILENT:
                         silent = True
@@ -121,7 +121,7 @@ class OtherWorkers:
                     elif thread_id == GONE:
                         found = GONE
         finally:
-            for task in asked:
+            for task in requests:
                 task.cancel()
         if silent and found is None:
             self._metrics.kill_unanswered()

@@ -163,4 +163,4 @@ def test_nothing_else_tells_of_them(connect: Connect) -> None:
 def test_a_plain_cluster_has_none() -> None:
     make: Callable[[], Cluster] = lambda: Cluster(replicas=0, accounts={"demo": "demo"})  # noqa: E731
     with BackgroundCluster(make) as mocker, RawClient(mocker.cluster.primary.port) as client:
-        assert client.one("CALL mock.state()").error.code == 1305
+        assert client.reply("CALL mock.state()").error.code == 1305

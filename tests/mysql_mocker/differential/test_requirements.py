@@ -232,7 +232,7 @@ def test_fr7_it_cannot_be_set_in_a_transaction(
     track(client, "OWN_GTID")
     for statement in opening:
         done(client, statement)
-    error = client.one(f"SET session_track_gtids = {value}").error
+    error = client.reply(f"SET session_track_gtids = {value}").error
     assert (error.code, error.sqlstate) == (1766, "HY000")
     assert client.value("SELECT @@session_track_gtids") == "OWN_GTID"
     done(client, "ROLLBACK")

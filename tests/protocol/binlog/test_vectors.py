@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.binlog.commit_timestamps import CommitTimestamps
-from protocol.binlog.decode import decode, known
+from protocol.binlog.decode import decode, is_known
 from protocol.binlog.event import EventType, encode_event
 from protocol.binlog.format_description import FormatDescription
 from protocol.binlog.gtid_event import GtidEvent
@@ -61,7 +61,7 @@ def test_a_transaction_is_as_long_as_it_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", binlogs.NAMES)
 def test_every_type_is_known_but_one(name: str) -> None:
-    unknown = [e for e in binlogs.events(binlogs.load(name)) if not known(e)]
+    unknown = [e for e in binlogs.events(binlogs.load(name)) if not is_known(e)]
     assert {event.type for event in unknown} <= {EventType.XA_PREPARE}
 
 

@@ -46,8 +46,8 @@ def scope() -> ScopeState:
 
 @pytest.mark.parametrize("level", list(Level))
 def test_what_each_level_requires(scope: ScopeState, level: Level) -> None:
-    scope.wrote(gtids(f"{U}:3"), EMPTY)
-    scope.saw(gtids(f"{U}:1-2:5"), 1.0)
+    scope.record_write(gtids(f"{U}:3"), EMPTY)
+    scope.record_executed(gtids(f"{U}:1-2:5"), 1.0)
     expected = {
         Level.BEST_EFFORT: "",
         Level.READ_OWN_WRITES: f"{U}:3",
@@ -76,7 +76,7 @@ def test_which_doubt_matters_to_which_level(scope: ScopeState, level: Level) -> 
 def test_a_new_wide_scope_is_unknown_and_never_empty() -> None:
     state = Scopes().get(Scope.USER, "ann", 1, 0.0)
     assert not any(state.is_known(level) for level in Level)
-    state.probed(gtids(f"{U}:1-9"), state.doubts)
+    state.on_probe(gtids(f"{U}:1-9"), state.doubts)
     assert all(state.is_known(level) for level in Level)
     assert state.required(Level.READ_OWN_WRITES) == gtids(f"{U}:1-9")
     assert state.required(Level.MONOTONIC_READS) == gtids(f"{U}:1-9")
@@ -89,36 +89,36 @@ def test_a_probe_ends_only_the_doubts_from_before_it_began(
     doubt(scope)
     began = scope.doubts
     doubt(scope)
-    scope.probed(gtids(f"{U}:1-5"), began)
+    scope.on_probe(gtids(f"{U}:1-5"), began)
     assert scope.unknown or scope.unseen
     assert gtids(f"{U}:1-5") <= scope.everything  # the answer is required all the same
-    scope.probed(gtids(f"{U}:1-6"), scope.doubts)
+    scope.on_probe(gtids(f"{U}:1-6"), scope.doubts)
     assert scope.is_known(Level.MONOTONIC_READS)
     assert gtids(f"{U}:1-6") <= scope.everything
 
 
 def test_what_was_only_shown_becomes_no_own_write(scope: ScopeState) -> None:
-    scope.wrote(gtids(f"{U}:2:4"), EMPTY)
+    scope.record_write(gtids(f"{U}:2:4"), EMPTY)
     may_have_seen(scope)
-    scope.probed(gtids(f"{U}:1-9"), scope.doubts)
+    scope.on_probe(gtids(f"{U}:1-9"), scope.doubts)
     assert scope.required(Level.READ_OWN_WRITES) == gtids(f"{U}:2-4")
     assert scope.required(Level.MONOTONIC_READS) == gtids(f"{U}:1-9")
 
 
 def test_a_probe_of_what_is_known_adds_only_what_lies_between(scope: ScopeState) -> None:
-    scope.wrote(gtids(f"{U}:2:4"), EMPTY)
-    scope.saw(gtids(f"{V}:3:5"))
-    scope.probed(gtids(f"{U}:1-9,{V}:1-9"), scope.doubts)
+    scope.record_write(gtids(f"{U}:2:4"), EMPTY)
+    scope.record_executed(gtids(f"{V}:3:5"))
+    scope.on_probe(gtids(f"{U}:1-9,{V}:1-9"), scope.doubts)
     assert scope.own == gtids(f"{U}:2-4")
     assert scope.observed == gtids(f"{V}:3-5")
 
 
 def test_the_primary_covers_what_was_written(scope: ScopeState) -> None:
-    scope.saw(gtids(f"{U}:1-9"))
-    scope.covered(gtids(f"{U}:1-9"))
+    scope.record_executed(gtids(f"{U}:1-9"))
+    scope.set_covered(gtids(f"{U}:1-9"))
     assert scope.own == EMPTY  # no write was in doubt
     scope.may_have_written()
-    scope.covered(gtids(f"{U}:1-9"))
+    scope.set_covered(gtids(f"{U}:1-9"))
     assert scope.own == gtids(f"{U}:1-9")
     assert scope.is_known(Level.READ_OWN_WRITES)
 
@@ -128,34 +128,34 @@ def test_the_primary_covers_what_was_written(scope: ScopeState) -> None:
 
 def test_one_server_shows_no_older_states_later(scope: ScopeState) -> None:
     server, other = Server("a:1", Role.REPLICA), Server("b:1", Role.REPLICA)
-    scope.showed(server, 1)
-    scope.showed(server, 1)
+    scope.record_answer(server, 1)
+    scope.record_answer(server, 1)
     assert scope.seen_on is server
     assert scope.is_known(Level.MONOTONIC_READS)
-    scope.showed(other, 1)
+    scope.record_answer(other, 1)
     assert not scope.is_known(Level.MONOTONIC_READS)
-    scope.settled(other, 1)
+    scope.on_primary_settled(other, 1)
     assert scope.seen_on is other
     assert scope.is_known(Level.MONOTONIC_READS)
 
 
 def test_another_incarnation_of_a_server_may_be_older(scope: ScopeState) -> None:
     server = Server("a:1", Role.REPLICA)
-    scope.showed(server, 1)
-    scope.showed(server, 2)
+    scope.record_answer(server, 1)
+    scope.record_answer(server, 2)
     assert not scope.is_known(Level.MONOTONIC_READS)
 
 
 def test_what_is_being_committed_bounds_what_was_seen(scope: ScopeState) -> None:
     server = Server("a:1", Role.REPLICA)
-    scope.showed(server, 1)
+    scope.record_answer(server, 1)
     began = scope.doubts
-    scope.probed(gtids(f"{U}:1-5"), began, gtids(f"{U}:7"))
+    scope.on_probe(gtids(f"{U}:1-5"), began, gtids(f"{U}:7"))
     assert scope.seen_on is None
     assert scope.required(Level.MONOTONIC_READS) == gtids(f"{U}:1-5:7")
     assert scope.required(Level.READ_OWN_WRITES) == EMPTY
-    scope.showed(server, 1)
-    scope.probed(gtids(f"{U}:1-9"), began)
+    scope.record_answer(server, 1)
+    scope.on_probe(gtids(f"{U}:1-9"), began)
     assert scope.seen_on is server  # it showed something after the question was sent
 
 
@@ -165,19 +165,19 @@ def test_gaps_are_closed_beyond_a_number_and_only_by_what_the_primary_has(
     primary = gtids(f"{U}:1-40")
     numbers = range(10, 10 + 2 * COMPACT_ABOVE, 2)
     for number in numbers:
-        scope.wrote(gtids(f"{U}:{number}"), primary)
+        scope.record_write(gtids(f"{U}:{number}"), primary)
     assert scope.own.interval_count == COMPACT_ABOVE
-    scope.wrote(gtids(f"{V}:7"), primary)
+    scope.record_write(gtids(f"{V}:7"), primary)
     assert scope.own == gtids(f"{U}:{numbers[0]}-{numbers[-1]},{V}:7")
 
 
 def test_a_long_set_wants_a_probe_and_does_not_want_it_again(scope: ScopeState) -> None:
     for number in range(PROBE_ABOVE):
-        scope.wrote(gtids(f"{U}:{2 * number + 1}"), EMPTY)
+        scope.record_write(gtids(f"{U}:{2 * number + 1}"), EMPTY)
     assert not scope.is_long
-    scope.wrote(gtids(f"{V}:1"), EMPTY)
+    scope.record_write(gtids(f"{V}:1"), EMPTY)
     assert scope.is_long
-    scope.probed(scope.own, scope.doubts)  # these gaps are real
+    scope.on_probe(scope.own, scope.doubts)  # these gaps are real
     assert scope.own.interval_count == PROBE_ABOVE + 1
     assert not scope.is_long
 
@@ -186,11 +186,11 @@ def test_a_long_set_wants_a_probe_and_does_not_want_it_again(scope: ScopeState) 
 
 
 def test_lost_are_those_that_were_required_when_the_question_was_sent(scope: ScopeState) -> None:
-    scope.wrote(gtids(f"{U}:1-5"), EMPTY)
-    scope.saw(gtids(f"{U}:1-6"))
-    asked = scope.everything
-    scope.wrote(gtids(f"{V}:1"), EMPTY)  # on the new primary, after it was asked
-    lost = scope.verified(gtids(f"{U}:1-4"), asked, 2)
+    scope.record_write(gtids(f"{U}:1-5"), EMPTY)
+    scope.record_executed(gtids(f"{U}:1-6"))
+    required_before = scope.everything
+    scope.record_write(gtids(f"{V}:1"), EMPTY)  # on the new primary, after it was asked
+    lost = scope.compare_with_primary(gtids(f"{U}:1-4"), required_before, 2)
     assert lost == gtids(f"{U}:5-6")
     assert scope.term == 2
     assert scope.own == gtids(f"{U}:1-4,{V}:1")
@@ -199,17 +199,17 @@ def test_lost_are_those_that_were_required_when_the_question_was_sent(scope: Sco
 
 
 def test_nothing_is_told_where_nothing_was_lost(scope: ScopeState) -> None:
-    scope.wrote(gtids(f"{U}:1-5"), EMPTY)
-    assert not scope.verified(gtids(f"{U}:1-9"), scope.everything, 2)
+    scope.record_write(gtids(f"{U}:1-5"), EMPTY)
+    assert not scope.compare_with_primary(gtids(f"{U}:1-9"), scope.everything, 2)
     assert (scope.term, scope.lost, scope.lost_untold) == (2, EMPTY, False)
     assert scope.own == gtids(f"{U}:1-5")
 
 
 def test_losses_add_up(scope: ScopeState) -> None:
-    scope.wrote(gtids(f"{U}:1-5"), EMPTY)
-    scope.verified(gtids(f"{U}:1-4"), scope.everything, 2)
-    scope.told_lost()
-    scope.verified(gtids(f"{U}:1-3"), scope.everything, 3)
+    scope.record_write(gtids(f"{U}:1-5"), EMPTY)
+    scope.compare_with_primary(gtids(f"{U}:1-4"), scope.everything, 2)
+    scope.on_loss_reported()
+    scope.compare_with_primary(gtids(f"{U}:1-3"), scope.everything, 3)
     assert scope.lost == gtids(f"{U}:4-5")
     assert scope.lost_untold
 
@@ -244,20 +244,20 @@ class _Truth:
             written = self.commit()
             self.written |= written
             if kind == 1:
-                scope.wrote(written, self.known, 1.0)
+                scope.record_write(written, self.known, 1.0)
             else:
                 scope.may_have_written()
         elif kind in (3, 4):  # a replica, late or not, shows something
             shown = gtids(f"{U}:1-{max(1, self.committed - which)}") if self.committed else EMPTY
             self.shown |= shown
             if kind == 3:
-                scope.saw(shown, 1.0)
+                scope.record_executed(shown, 1.0)
             else:
                 may_have_seen(scope)
         elif kind == 5:
             self.asked.append((self.executed, scope.doubts))
         elif kind == 6 and self.asked:
-            scope.probed(*self.asked.pop(which % len(self.asked)))
+            scope.on_probe(*self.asked.pop(which % len(self.asked)))
         elif kind == 7:
             self.known = self.executed
 
@@ -273,7 +273,7 @@ def test_what_is_known_misses_nothing_and_invents_nothing(steps: list[tuple[int,
         if scope.is_known(Level.MONOTONIC_READS):
             assert truth.written | truth.shown <= scope.required(Level.MONOTONIC_READS)
         assert scope.everything <= truth.executed
-    scope.probed(truth.executed, scope.doubts)
+    scope.on_probe(truth.executed, scope.doubts)
     assert scope.is_known(Level.MONOTONIC_READS)
 
 
@@ -304,7 +304,7 @@ def test_one_scope_at_a_time_is_kept_if_no_more_may_be() -> None:
 def test_what_nobody_used_for_long_begins_anew() -> None:
     scopes = Scopes(age=10.0)
     state = scopes.get(Scope.USER, "ann", 1, 1.0)
-    state.probed(gtids(f"{U}:1"), state.doubts)
+    state.on_probe(gtids(f"{U}:1"), state.doubts)
     assert scopes.get(Scope.USER, "ann", 1, 11.0) is state
     again = scopes.get(Scope.USER, "ann", 7, 21.5)
     assert again is not state
@@ -328,9 +328,9 @@ def test_use_keeps_a_scope_alive(use: str) -> None:
     if use == "read":
         scopes.get(Scope.USER, "ann", 1, 9.0)
     elif use == "write":
-        state.wrote(gtids(f"{U}:1"), EMPTY, 9.0)
+        state.record_write(gtids(f"{U}:1"), EMPTY, 9.0)
     else:
-        state.saw(gtids(f"{U}:1"), 9.0)
+        state.record_executed(gtids(f"{U}:1"), 9.0)
     assert scopes.get(Scope.USER, "ann", 1, 15.0) is state
 
 
@@ -360,11 +360,11 @@ def test_a_probe_of_the_scope_before_ends_no_doubts_of_the_next() -> None:
     answer = gtids(f"{U}:1-5")
     scopes.get(Scope.USER, "bob", 1, 2.0)
     for state in scopes.alive("ann", ""):
-        state.wrote(gtids(f"{U}:6"), EMPTY, 3.0)
+        state.record_write(gtids(f"{U}:6"), EMPTY, 3.0)
     again = scopes.get(Scope.USER, "ann", 1, 4.0)
-    again.probed(answer, doubts)
+    again.on_probe(answer, doubts)
     assert not again.is_known(Level.READ_OWN_WRITES)
-    again.probed(gtids(f"{U}:1-6"), again.doubts)
+    again.on_probe(gtids(f"{U}:1-6"), again.doubts)
     assert again.is_known(Level.READ_OWN_WRITES)
 
 
@@ -377,8 +377,8 @@ class _Proxy:
     def __init__(self, limit: int = 100) -> None:
         self.scopes = Scopes(limit)
         self.topology = Topology("primary:1", ["replica:1"])
-        self.primary.observed(U, (0, 0), EMPTY, EMPTY)
-        self.topology.replicas[0].observed(V, (0, 0), EMPTY, EMPTY)
+        self.primary.observe(U, (0, 0), EMPTY, EMPTY)
+        self.topology.replicas[0].observe(V, (0, 0), EMPTY, EMPTY)
         self.now = 1.0
 
     @property
@@ -394,7 +394,7 @@ class _Proxy:
 
     def probe(self, session: Session, rules: Rules, executed: GtidSet) -> None:
         state = session.reading(rules, self.topology.term, self.now)
-        state.probed(executed, state.doubts)
+        state.on_probe(executed, state.doubts)
 
 
 @pytest.mark.parametrize("kind", WIDE)
@@ -407,7 +407,7 @@ def test_what_one_session_writes_another_of_the_scope_must_see(kind: Scope, leve
     decision = choose(reader, READ, proxy.topology, proxy.now)
     assert (decision.reason, decision.proof) == (Reason.PROBE, Proof.PROBED)
     proxy.probe(reader, rules, gtids(f"{U}:1-3"))
-    writer.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    writer.record_write(gtids(f"{U}:5"), proxy.primary, proxy.now)
     assert proxy.required(reader, rules) == gtids(f"{U}:1-3:5")
     assert choose(reader, READ, proxy.topology, proxy.now).proof is Proof.WAITED
 
@@ -431,7 +431,7 @@ def test_whose_writes_count(kind: Scope, user: str, application: str, shared: bo
     proxy.probe(reader, rules, EMPTY)
     # The writer's level and scope do not matter, only its user and application.
     writer = proxy.session(rules_at(Level.BEST_EFFORT, application=application), user)
-    writer.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    writer.record_write(gtids(f"{U}:5"), proxy.primary, proxy.now)
     assert proxy.required(reader, rules) == (gtids(f"{U}:5") if shared else EMPTY)
 
 
@@ -441,7 +441,7 @@ def test_a_statement_names_an_application_for_itself() -> None:
     session = proxy.session(own)
     for rules in (own, other):
         proxy.probe(session, rules, EMPTY)
-    session.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now, other)
+    session.record_write(gtids(f"{U}:5"), proxy.primary, proxy.now, other)
     assert proxy.required(session, own) == EMPTY
     assert proxy.required(session, other) == gtids(f"{U}:5")
     assert session.required == gtids(f"{U}:5")
@@ -459,7 +459,7 @@ def test_doubts_are_shared_too(kind: Scope, doubt: str) -> None:
         other.may_have_written()
     else:
         for name in ("a:1", "b:1"):
-            other.showed(Server(name, Role.REPLICA), 1)
+            other.record_answer(Server(name, Role.REPLICA), 1)
     assert proxy.required(reader, rules) is None
 
 
@@ -469,7 +469,7 @@ def test_sights_are_shared_too(kind: Scope) -> None:
     rules = rules_at(Level.MONOTONIC_READS, kind, "shop")
     reader, other = proxy.session(rules), proxy.session(rules)
     proxy.probe(reader, rules, gtids(f"{U}:1"))
-    other.saw(gtids(f"{U}:1-7"), proxy.topology.replicas[0], proxy.now)
+    other.record_executed(gtids(f"{U}:1-7"), proxy.topology.replicas[0], proxy.now)
     assert proxy.required(reader, rules) == gtids(f"{U}:1-7")
 
 
@@ -480,7 +480,7 @@ def test_a_wider_scope_outlives_reset_and_session(kind: Scope, end: str) -> None
     rules = rules_at(Level.READ_OWN_WRITES, kind, "shop")
     session = proxy.session(rules)
     proxy.probe(session, rules, EMPTY)
-    session.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    session.record_write(gtids(f"{U}:5"), proxy.primary, proxy.now)
     if end == "reset":
         session.reset()
     else:
@@ -491,7 +491,7 @@ def test_a_wider_scope_outlives_reset_and_session(kind: Scope, end: str) -> None
 def test_a_connections_own_scope_ends_with_it() -> None:
     proxy = _Proxy()
     session = proxy.session(rules_at())
-    session.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    session.record_write(gtids(f"{U}:5"), proxy.primary, proxy.now)
     assert proxy.required(proxy.session(rules_at()), rules_at()) == EMPTY
 
 
@@ -506,7 +506,7 @@ def test_a_primary_of_another_term_is_asked_before_anything_is_required() -> Non
     for present in (rules_at(), rules):
         assert proxy.required(session, present) is None
     state = session.reading(rules, proxy.topology.term, proxy.now)
-    state.verified(gtids(f"{U}:1-4"), state.everything, proxy.topology.term)
+    state.compare_with_primary(gtids(f"{U}:1-4"), state.everything, proxy.topology.term)
     assert proxy.required(session, rules) == gtids(f"{U}:1-4")
 
 
@@ -545,7 +545,7 @@ class _Crowd:
             for key in _keys(session):
                 self.truth[key] = self.truth.get(key, EMPTY) | written
             if kind == 0:
-                session.wrote(written, proxy.primary, proxy.now)
+                session.record_write(written, proxy.primary, proxy.now)
             else:
                 session.may_have_written()
         elif kind == 2:
@@ -554,7 +554,7 @@ class _Crowd:
         elif kind == 3 and self.probes:
             session, rules, doubts, executed = self.probes.pop(which % len(self.probes))
             state = session.reading(rules, proxy.topology.term, proxy.now)
-            state.probed(executed, doubts)
+            state.on_probe(executed, doubts)
         elif kind == 4:
             session.reset()
         elif kind == 5:
@@ -589,8 +589,8 @@ def test_no_scope_that_is_known_misses_what_was_acknowledged_in_it(seed: int) ->
 def test_what_is_not_logged_is_never_forgotten() -> None:
     scopes = Scopes(age=10.0)
     user = scopes.get(Scope.USER, "ann", 1, 0.0)
-    scopes.wrote_unlogged("ann", "shop")
-    user.probed(gtids(f"{U}:1-9"), user.doubts)
+    scopes.record_unlogged_write("ann", "shop")
+    user.on_probe(gtids(f"{U}:1-9"), user.doubts)
     assert user.unlogged
     for kind, key in ((Scope.USER, "ann"), (Scope.APPLICATION, "shop"), (Scope.PROXY, "")):
         for now in (0.0, 100.0):
@@ -604,10 +604,10 @@ def test_what_is_unknown_where_nothing_gets_a_name_is_not_forgotten() -> None:
     ann = scopes.get(Scope.USER, "ann", 1, 0.0)
     bob = scopes.get(Scope.USER, "bob", 1, 0.0)
     for scope in (ann, bob):
-        scope.probed(gtids(f"{U}:1-9"), scope.doubts)
+        scope.on_probe(gtids(f"{U}:1-9"), scope.doubts)
     ann.may_have_written()
     scopes.doubt_logging()
-    ann.probed(gtids(f"{U}:1-9"), ann.doubts)
+    ann.on_probe(gtids(f"{U}:1-9"), ann.doubts)
     assert ann.unlogged
     assert scopes.get(Scope.USER, "ann", 1, 100.0).unlogged
     assert not scopes.get(Scope.USER, "bob", 1, 100.0).unlogged
@@ -616,9 +616,9 @@ def test_what_is_unknown_where_nothing_gets_a_name_is_not_forgotten() -> None:
 def test_too_many_scopes_with_what_is_not_logged_are_all_scopes() -> None:
     scopes = Scopes(limit=4)
     bob = scopes.get(Scope.USER, "bob", 1, 0.0)
-    scopes.wrote_unlogged("ann", "shop")
+    scopes.record_unlogged_write("ann", "shop")
     assert not bob.unlogged
-    scopes.wrote_unlogged("cid", "stall")
+    scopes.record_unlogged_write("cid", "stall")
     assert bob.unlogged
     assert scopes.get(Scope.USER, "ann", 1, 0.0).unlogged
     assert scopes.get(Scope.USER, "dan", 1, 0.0).unlogged
@@ -628,12 +628,12 @@ def test_too_many_scopes_with_what_is_not_logged_are_all_scopes() -> None:
 @pytest.mark.parametrize("kind", list(Scope))
 def test_a_scope_with_what_is_not_logged_reads_from_the_primary(level: Level, kind: Scope) -> None:
     topology = Topology("primary:1", ["replica:1"])
-    topology.primary.observed(U, (0, 0), gtids(f"{U}:1-9"), EMPTY)
-    topology.replicas[0].observed(V, (0, 0), gtids(f"{U}:1-9"), EMPTY)
+    topology.primary.observe(U, (0, 0), gtids(f"{U}:1-9"), EMPTY)
+    topology.replicas[0].observe(V, (0, 0), gtids(f"{U}:1-9"), EMPTY)
     session = Session(
         rules_at(level, kind, "shop", 60.0), 0, Scopes(), user="ann", term=topology.term
     )
-    session.wrote_unlogged()
+    session.record_unlogged_write()
     decision = choose(session, READ, topology, 1.0)
     if level is Level.BEST_EFFORT:
         assert decision.server is topology.replicas[0]
@@ -669,7 +669,7 @@ def test_whoever_is_killed_when_leaves_no_scope_that_requires_too_little(
             latest = gtids(f"{U}:{committed}")
             written[user] |= latest
             for state in alive:
-                state.wrote(latest, EMPTY, float(now))
+                state.record_write(latest, EMPTY, float(now))
         elif kind == 2:
             committed += 1
             written[user] |= gtids(f"{U}:{committed}")
@@ -679,7 +679,7 @@ def test_whoever_is_killed_when_leaves_no_scope_that_requires_too_little(
             state = scopes.get(Scope.USER, user, 1, float(now))
             if kind == 4:
                 executed = gtids(f"{U}:1-{committed}") if committed else EMPTY
-                state.probed(executed, state.doubts)
+                state.on_probe(executed, state.doubts)
         elif kind < 9:
             keeper.go_on()
         else:
@@ -695,17 +695,17 @@ def test_a_scope_that_is_kept_tells_once_that_it_is_ahead(scope: ScopeState) -> 
     keeper.stop()
     assert keeper.marks == set()
     for number in range(1, 4):
-        scope.wrote(gtids(f"{U}:{number}"), EMPTY)
+        scope.record_write(gtids(f"{U}:{number}"), EMPTY)
         assert keeper.marks == {(Scope.USER, "ann")}
     keeper.take()
-    scope.wrote(gtids(f"{U}:4"), EMPTY)
+    scope.record_write(gtids(f"{U}:4"), EMPTY)
     keeper.write()
     keeper.learn()
     assert keeper.marks == {(Scope.USER, "ann")}, "the fourth came meanwhile"
     keeper.stop()
     assert keeper.marks == set()
     assert keeper.found()[0].own == gtids(f"{U}:1-4")
-    scope.wrote(gtids(f"{U}:2"), EMPTY)
+    scope.record_write(gtids(f"{U}:2"), EMPTY)
     assert keeper.marks == set(), "that is not new"
 
 
@@ -713,14 +713,14 @@ def test_an_answer_does_not_settle_what_was_taken_on_trust_after_the_question(
     scope: ScopeState,
 ) -> None:
     """Another proxy's token, or another worker's slot, may name lost GTIDs."""
-    scope.probed(EMPTY, scope.doubts)
-    asked = PendingProbe(scope, 2)
-    scope.wrote(gtids(f"{U}:7"), EMPTY)
+    scope.on_probe(EMPTY, scope.doubts)
+    pending = PendingProbe(scope, 2)
+    scope.record_write(gtids(f"{U}:7"), EMPTY)
     scope.doubt()
-    asked.answered(scope, gtids(f"{U}:1-6"), EMPTY)
+    pending.on_answer(scope, gtids(f"{U}:1-6"), EMPTY)
     assert scope.term != 2
     again = PendingProbe(scope, 2)
-    assert again.answered(scope, gtids(f"{U}:1-6"), EMPTY) == gtids(f"{U}:7")
+    assert again.on_answer(scope, gtids(f"{U}:1-6"), EMPTY) == gtids(f"{U}:7")
     assert scope.term == 2
 
 
@@ -732,8 +732,8 @@ def test_scopes_are_bounded_by_bytes(count: int) -> None:
     first = scopes.get(Scope.USER, "first", 1, 0.0)
     for number in range(1000):
         state = scopes.get(Scope.USER, f"u{number}", 1, 0.0)
-        state.covered(executed)
-        state.saw(executed)
+        state.set_covered(executed)
+        state.record_executed(executed)
         assert scopes.get(Scope.USER, f"u{number}", 1, 0.0) is state, "the one that is used stays"
     assert 0 < len(scopes) <= (256 << 20) // (80 * count)
     assert scopes.evicted == 1001 - len(scopes)

@@ -48,7 +48,7 @@ def board_memory(workers: int = WORKERS) -> memoryview:
 
 def primary_of(uuid: str, started: float) -> Server:
     server = Server("primary", Role.PRIMARY)
-    server.observed(uuid, (started, started + 1.0), EMPTY, EMPTY)
+    server.observe(uuid, (started, started + 1.0), EMPTY, EMPTY)
     return server
 
 
@@ -65,7 +65,7 @@ class Worker:
         self.primary = primary
         self.term = 1
         self.sharing = Sharing(ScopeBoard(memory, workers, number))
-        self.sharing.began(primary)
+        self.sharing.on_compared(primary)
         self.scopes = Scopes()
         self.scopes.share(self.sharing)
         self.sessions = {
@@ -81,10 +81,10 @@ class Worker:
         self.primary, self.term = primary, self.term + 1
         lost = EMPTY
         for scope in self.scopes.states():
-            lost |= scope.verified(executed, scope.everything, self.term)
+            lost |= scope.compare_with_primary(executed, scope.everything, self.term)
         for contribution, required in self.sharing.required():
-            lost |= contribution.verified(executed, required)
-        self.sharing.began(primary)
+            lost |= contribution.compare_with_primary(executed, required)
+        self.sharing.on_compared(primary)
         return lost
 
 
@@ -129,7 +129,7 @@ class Cluster:
         action = self.rng.choices(list(STEPS), list(STEPS.values()))[0]
         if action == "write" and worker.primary is self.primary:
             new = self.commit()
-            worker.sessions[user].wrote(new, worker.primary)
+            worker.sessions[user].record_write(new, worker.primary)
             self.acknowledged[user] |= new
         elif action == "doubt" and worker.primary is self.primary:
             new = self.commit()  # and nobody is told its GTID
@@ -142,9 +142,9 @@ class Cluster:
             if worker.primary is self.primary:
                 self.asked.append((worker, user, PendingProbe(scope, worker.term), self.executed))
         elif action == "answer" and self.asked:
-            asker, asked_user, asked, has = self.asked.pop(self.rng.randrange(len(self.asked)))
-            if asker in self.workers and asked.term == asker.term:
-                asked.answered(asker.reading(asked_user, rules), has, EMPTY)
+            asker, asked_user, pending, has = self.asked.pop(self.rng.randrange(len(self.asked)))
+            if asker in self.workers and pending.term == asker.term:
+                pending.on_answer(asker.reading(asked_user, rules), has, EMPTY)
         elif action == "restart":
             number = self.workers.index(worker)
             self.workers[number] = Worker(self.memory, number, WORKERS, self.primary)
@@ -197,12 +197,12 @@ class Cluster:
             required = scope.required(rules.level)
             missing = self.acknowledged[user] - required
             assert not missing, f"{user} is not shown {missing} at {rules.level}"
-            if rules.level is Level.MONOTONIC_READS and not scope.seen:
+            if rules.level is Level.MONOTONIC_READS and not scope.is_unbounded:
                 missing = self.shown[user] - required
                 assert not missing, f"{user} was shown {missing}"
             assert not (self.lost[user] & required - self.executed), "waits for what is lost"
             self.shown[user] |= self.executed  # the primary answers the read
-            worker.sessions[user].showed(worker.primary, 1)
+            worker.sessions[user].record_answer(worker.primary, 1)
 
 
 def simulate(seed: int, steps: int = 400) -> None:
@@ -226,7 +226,7 @@ def _no_flag(patch: pytest.MonkeyPatch) -> None:
 
 
 def _quiet_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Contribution, "wrote", lambda self, gtids, applied: None)
+    patch.setattr(Contribution, "record_write", lambda self, gtids, applied: None)
 
 
 def _quiet_doubts(patch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def _quiet_doubts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _quiet_shows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Contribution, "showed", lambda self: None)
+    patch.setattr(Contribution, "record_answer", lambda self: None)
 
 
 def _late_flag(patch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def _old_terms_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def _losses_stay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Contribution, "verified", lambda self, executed, required: EMPTY)
+    patch.setattr(Contribution, "compare_with_primary", lambda self, executed, required: EMPTY)
     patch.setattr(sharing.Incarnation, "may_be", lambda self, other: True)
 
 
@@ -339,11 +339,11 @@ def test_what_has_no_room_is_a_doubt() -> None:
     worker = Worker(board_memory(), 0, WORKERS, primary_of(OLD, 1.0))
     other = Worker(worker.sharing.board._memory, 1, WORKERS, worker.primary)
     scope = other.reading("ann", rules_at(scope=Scope.USER))
-    scope.probed(EMPTY, scope.doubts)
+    scope.on_probe(EMPTY, scope.doubts)
     assert scope.is_known(LEVELS[0])
     for number in range(1, 60, 2):
         uuid = f"{number:08}-1111-1111-1111-111111111111"
-        worker.sessions["ann"].wrote(gtids(f"{uuid}:{10**15 + number}"), worker.primary)
+        worker.sessions["ann"].record_write(gtids(f"{uuid}:{10**15 + number}"), worker.primary)
     assert worker.sharing.overflowed > 0
     assert not other.reading("ann", rules_at(scope=Scope.USER)).is_known(LEVELS[0])
 
@@ -361,12 +361,12 @@ def test_other_workers_readers_are_told_of_a_loss_once() -> None:
     other = Worker(worker.sharing.board._memory, 1, WORKERS, worker.primary)
     other.reading("ann", rules_at(scope=Scope.USER))
     gone = gtids(f"{OLD}:7")
-    worker.sessions["ann"].wrote(gone, worker.primary)
+    worker.sessions["ann"].record_write(gone, worker.primary)
     assert worker.follow(primary_of(NEW, 2000.0), EMPTY) == gone
     scope = other.reading("ann", rules_at(scope=Scope.USER))
     assert scope.lost == gone
     assert scope.lost_untold
-    scope.told_lost()
+    scope.on_loss_reported()
     assert not other.reading("ann", rules_at(scope=Scope.USER)).lost_untold
 
 
@@ -375,7 +375,7 @@ def test_writes_without_a_name_are_known_to_all_and_to_the_next_start() -> None:
     memory = worker.sharing.board._memory
     other = Worker(memory, 1, WORKERS, worker.primary)
     assert not other.reading("ann", rules_at(scope=Scope.USER)).unlogged
-    worker.sessions["ann"].wrote_unlogged()
+    worker.sessions["ann"].record_unlogged_write()
     assert other.reading("ann", rules_at(scope=Scope.USER)).unlogged
     assert not other.reading("bob", rules_at(scope=Scope.USER)).unlogged
     flags = scope_board.unlogged_flags(memory)

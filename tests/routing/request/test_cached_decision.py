@@ -50,9 +50,9 @@ class World:
         self.now = 1000.0
         self.topology = Topology("p", ["r1", "r2"], proof_max_age=AGE)
         self.committed = 5
-        self.topology.primary.observed("uuid-p", (0, 0), gtids("1-5"), EMPTY)
+        self.topology.primary.observe("uuid-p", (0, 0), gtids("1-5"), EMPTY)
         for replica in self.topology.replicas:
-            replica.observed(f"uuid-{replica.name}", (0, 0), gtids("1-3"), EMPTY, sent_at=self.now)
+            replica.observe(f"uuid-{replica.name}", (0, 0), gtids("1-3"), EMPTY, sent_at=self.now)
         rules = Rules(level, scope, 0.25, on_timeout, STALENESS)
         self.level = level
         self.session = Session(rules, preferred, user="app", term=self.topology.term)
@@ -94,9 +94,9 @@ class World:
     def _show(self, server: Server, epoch: int, rules: Rules) -> None:
         """Let a server's answer show what it has, and tell it where that is tracked."""
         if rules.level is Level.MONOTONIC_READS:
-            server.proved(server.applied, epoch)
-            self.session.saw(server.applied, server, self.now, rules)
-        self.session.showed(server, epoch, rules)
+            server.add_proof(server.applied, epoch)
+            self.session.record_executed(server.applied, server, self.now, rules)
+        self.session.record_answer(server, epoch, rules)
 
     def reads_as_it_asks(self, which: int) -> None:
         """Read by rules of the read's own."""
@@ -135,7 +135,7 @@ class World:
         """Let the session write GTIDs with gaps between them."""
         for _ in range((9, 70)[which]):
             self.committed += 2
-            self.session.wrote(gtids(str(self.committed)), self.topology.primary, self.now)
+            self.session.record_write(gtids(str(self.committed)), self.topology.primary, self.now)
 
     def _decide(self, rules: Rules | None, meanwhile: Callable[[], None], late: int) -> None:
         self.progress.on_command()
@@ -162,23 +162,23 @@ class World:
     def writes(self, which: int) -> None:
         self.committed += 1
         written = gtids(str(self.committed))
-        self.session.wrote(written, self.topology.primary, self.now)
-        self.topology.primary.proved(written, self.topology.primary.epoch)
+        self.session.record_write(written, self.topology.primary, self.now)
+        self.topology.primary.add_proof(written, self.topology.primary.epoch)
 
     def another_writes(self, which: int) -> None:
         self.committed += 1
         for scope in self.session.scopes.states():
-            scope.wrote(gtids(str(self.committed)), EMPTY, self.now)
+            scope.record_write(gtids(str(self.committed)), EMPTY, self.now)
 
     def applies(self, which: int) -> None:
         server = self.topology.replicas[which]
-        server.proved(gtids(f"1-{self.committed}"), server.epoch)
+        server.add_proof(gtids(f"1-{self.committed}"), server.epoch)
 
     def is_down(self, which: int) -> None:
-        self.topology.replicas[which].unreachable(self.now)
+        self.topology.replicas[which].set_unreachable(self.now)
 
     def is_up(self, which: int) -> None:
-        self.topology.replicas[which].reached()
+        self.topology.replicas[which].set_reachable()
 
     def lacks_what_it_had(self, which: int) -> None:
         server = self.topology.replicas[which]
@@ -186,12 +186,12 @@ class World:
 
     def is_made_anew(self, which: int) -> None:
         server = self.topology.replicas[which]
-        server.observed(f"new-{server.epoch}", (self.now, self.now), gtids("1-3"), EMPTY)
+        server.observe(f"new-{server.epoch}", (self.now, self.now), gtids("1-3"), EMPTY)
 
     def is_confirmed(self, which: int) -> None:
         server = self.topology.replicas[which]
         server.asks(self.now)
-        server.confirmed(server.epoch, self.now)
+        server.add_confirmation(server.epoch, self.now)
 
     def is_asked(self, which: int) -> None:
         self.topology.replicas[which].asks(self.now + which)
@@ -225,7 +225,7 @@ class World:
 
     def primary_begins_anew(self, which: int) -> None:
         primary = self.topology.primary
-        primary.observed(f"new-{primary.epoch}", (self.now, self.now), gtids("1-99"), EMPTY)
+        primary.observe(f"new-{primary.epoch}", (self.now, self.now), gtids("1-99"), EMPTY)
 
     def is_promoted(self, which: int) -> None:
         self.topology.promote(self.topology.replicas[which])
@@ -239,7 +239,7 @@ class World:
 
     def writes_unlogged(self, which: int) -> None:
         if which:
-            self.session.wrote_unlogged()
+            self.session.record_unlogged_write()
 
     def chooses_rules(self, which: int) -> None:
         level = (self.level, Level.STRONG)[which]
@@ -257,12 +257,12 @@ class World:
         """Let another session of the scope be shown something by a replica."""
         server = self.topology.replicas[which]
         for scope in self.session.scopes.states():
-            scope.showed(server, server.epoch)
+            scope.record_answer(server, server.epoch)
 
     def is_settled(self, which: int) -> None:
         """Let the primary have shown all that was seen."""
         primary = self.topology.primary
-        self.session.own_scope.settled(primary, primary.epoch)
+        self.session.own_scope.on_primary_settled(primary, primary.epoch)
 
     def is_looked_at(self, which: int) -> None:
         """Let the monitor see what the primary has; by `which`, the log does not have it yet."""
@@ -273,7 +273,7 @@ class World:
 
     def begins(self, which: int) -> None:
         transaction = self.session.transaction
-        transaction.restored(0 if transaction.is_open else IN_TRANS)
+        transaction.on_restore(0 if transaction.is_open else IN_TRANS)
 
     def is_behind(self, which: int) -> None:
         self.topology.replicas[which].timed_out(self.now, 1.0)

@@ -35,13 +35,13 @@ def gtids(text: str) -> GtidSet:
     return GtidSet.parse(text)
 
 
-class On:
+class PrimarySession:
     """A session and its connection to the primary."""
 
     def __init__(self, level: Level = Level.READ_OWN_WRITES) -> None:
         self.state = Session(Rules(level, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0)
         self.server = Server("primary:3306", Role.PRIMARY)
-        self.server.observed(U, (0, 0), EMPTY, EMPTY)
+        self.server.observe(U, (0, 0), EMPTY, EMPTY)
         self.epoch = self.server.epoch
         self.tracks_all = False
         self.tracked = self.unread = 0
@@ -73,17 +73,17 @@ class On:
     def succeed(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
         self.begin(sql, may_write=may_write)
         self.tell(*blocks)
-        return effects.succeeded(self.command, self.outcome, self.state)
+        return effects.apply_success(self.command, self.outcome, self.state)
 
     def fail(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
         self.begin(sql, may_write=may_write)
         self.tell(*blocks)
-        return effects.failed(self.command, self.outcome, self.state)
+        return effects.apply_error(self.command, self.outcome, self.state)
 
 
 @pytest.fixture
-def on() -> On:
-    return On()
+def session() -> PrimarySession:
+    return PrimarySession()
 
 
 CHANGED = state_change_entry(True)
@@ -92,67 +92,73 @@ CHANGED = state_change_entry(True)
 # Trackers.
 
 
-def test_gtids_of_every_packet_join_what_is_required_and_what_is_applied(on: On) -> None:
-    on.state.wrote(gtids(f"{U}:1"), on.server)
-    on.begin("INSERT INTO t VALUES (1)")
-    on.tell(gtids_entry(gtids(f"{U}:5")), b"", gtids_entry(gtids(f"{U}:7")))
-    on.tell(gtids_entry(gtids(f"{U}:6")))
-    assert on.state.required == gtids(f"{U}:1:5-7")
-    assert on.outcome.own == gtids(f"{U}:5-7")
-    assert on.server.applied == gtids(f"{U}:5-7")
-    assert (on.tracked, on.unread) == (3, 0)
+def test_gtids_of_every_packet_join_what_is_required_and_what_is_applied(
+    session: PrimarySession,
+) -> None:
+    session.state.record_write(gtids(f"{U}:1"), session.server)
+    session.begin("INSERT INTO t VALUES (1)")
+    session.tell(gtids_entry(gtids(f"{U}:5")), b"", gtids_entry(gtids(f"{U}:7")))
+    session.tell(gtids_entry(gtids(f"{U}:6")))
+    assert session.state.required == gtids(f"{U}:1:5-7")
+    assert session.outcome.own == gtids(f"{U}:5-7")
+    assert session.server.applied == gtids(f"{U}:5-7")
+    assert (session.tracked, session.unread) == (3, 0)
 
 
-def test_gtids_of_a_connection_to_an_earlier_incarnation_prove_nothing(on: On) -> None:
-    on.server.observed("another", (0, 0), EMPTY, EMPTY)
-    on.begin("INSERT INTO t VALUES (1)")
-    on.tell(gtids_entry(gtids(f"{U}:5")))
-    assert on.state.required == gtids(f"{U}:5")
-    assert on.server.applied == EMPTY
+def test_gtids_of_a_connection_to_an_earlier_incarnation_prove_nothing(
+    session: PrimarySession,
+) -> None:
+    session.server.observe("another", (0, 0), EMPTY, EMPTY)
+    session.begin("INSERT INTO t VALUES (1)")
+    session.tell(gtids_entry(gtids(f"{U}:5")))
+    assert session.state.required == gtids(f"{U}:5")
+    assert session.server.applied == EMPTY
 
 
-def test_an_encoding_that_is_unknown_makes_the_required_set_unknown(on: On) -> None:
-    on.begin("INSERT INTO t VALUES (1)")
-    on.tell(entry(3, b"\x05whatever") + gtids_entry(gtids(f"{U}:5")))
-    assert on.state.unknown
-    assert on.state.required == gtids(f"{U}:5")
-    assert (on.tracked, on.unread) == (1, 1)
+def test_an_encoding_that_is_unknown_makes_the_required_set_unknown(
+    session: PrimarySession,
+) -> None:
+    session.begin("INSERT INTO t VALUES (1)")
+    session.tell(entry(3, b"\x05whatever") + gtids_entry(gtids(f"{U}:5")))
+    assert session.state.unknown
+    assert session.state.required == gtids(f"{U}:5")
+    assert (session.tracked, session.unread) == (1, 1)
 
 
-def test_the_schema(on: On) -> None:
-    on.begin("USE app")
-    on.tell(schema_entry("app"))
-    assert on.state.schema == "app"
-    on.tell(schema_entry(""))
-    assert on.state.schema == ""
+def test_the_schema(session: PrimarySession) -> None:
+    session.begin("USE app")
+    session.tell(schema_entry("app"))
+    assert session.state.schema == "app"
+    session.tell(schema_entry(""))
+    assert session.state.schema == ""
 
 
-def test_other_trackers_are_passed_over(on: On) -> None:
-    on.begin("SELECT 1")
-    on.tell(system_variable_entry("identity", "7") + entry(4, b"\0") + entry(77, b"x"))
-    assert not on.outcome.state_changed
-    assert on.state.variables == {}
+def test_other_trackers_are_passed_over(session: PrimarySession) -> None:
+    session.begin("SELECT 1")
+    session.tell(system_variable_entry("identity", "7") + entry(4, b"\0") + entry(77, b"x"))
+    assert not session.outcome.state_changed
+    assert session.state.variables == {}
 
 
-def test_a_tracker_tells_autocommit_even_where_the_status_lies(on: On) -> None:
-    on.state.connected("", autocommit=False)
-    on.succeed("SET autocommit = 0", system_variable_entry("autocommit", "OFF"))
-    assert not on.state.transaction.autocommit
-    assert not on.state.transaction.status_tells
-    on.succeed("SET autocommit = DEFAULT", system_variable_entry("autocommit", "ON"))
-    assert on.state.transaction.autocommit
-    assert on.state.transaction.status_tells
+def test_a_tracker_tells_autocommit_even_where_the_status_lies(session: PrimarySession) -> None:
+    session.state.on_connect("", autocommit=False)
+    session.succeed("SET autocommit = 0", system_variable_entry("autocommit", "OFF"))
+    assert not session.state.transaction.autocommit
+    assert not session.state.transaction.status_tells
+    session.succeed("SET autocommit = DEFAULT", system_variable_entry("autocommit", "ON"))
+    assert session.state.transaction.autocommit
+    assert session.state.transaction.status_tells
 
 
-def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
-    on.succeed("SET SESSION TRANSACTION READ ONLY")
-    assert not on.state.transaction.modes.read_only
-    on.succeed(
+def test_only_a_tracker_s_word_makes_a_session_read_only(session: PrimarySession) -> None:
+    session.succeed("SET SESSION TRANSACTION READ ONLY")
+    assert not session.state.transaction.modes.read_only
+    session.succeed(
         "SET SESSION TRANSACTION READ ONLY", system_variable_entry("transaction_read_only", "ON")
     )
-    assert on.state.transaction.modes.read_only
-    on.succeed("CALL p()", system_variable_entry("transaction_read_only", "OFF"))
-    assert not on.state.transaction.modes.read_only
+    assert session.state.transaction.modes.read_only
+    session.succeed("CALL p()", system_variable_entry("transaction_read_only", "OFF"))
+    assert not session.state.transaction.modes.read_only
 
 
 @pytest.mark.parametrize(
@@ -166,24 +172,26 @@ def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
         ("SET TRANSACTION READ ONLY; SELECT * FROM t", False),
     ],
 )
-def test_what_may_have_spent_a_mode(on: On, sql: str | None, kept: bool) -> None:
-    on.begin(sql)
-    assert command_properties.keeps_modes(on.command, on.outcome) is kept
+def test_what_may_have_spent_a_mode(session: PrimarySession, sql: str | None, kept: bool) -> None:
+    session.begin(sql)
+    assert command_properties.keeps_modes(session.command, session.outcome) is kept
 
 
-def test_a_state_change_of_one_result_is_not_taken_back_by_the_next(on: On) -> None:
-    on.begin("CALL p()")
-    on.tell(CHANGED, state_change_entry(False))
-    assert on.outcome.state_changed
+def test_a_state_change_of_one_result_is_not_taken_back_by_the_next(
+    session: PrimarySession,
+) -> None:
+    session.begin("CALL p()")
+    session.tell(CHANGED, state_change_entry(False))
+    assert session.outcome.state_changed
 
 
 @pytest.mark.parametrize(
     "block", [b"\x03", b"\x03\x05\x00", entry(3, b""), entry(2, b"x"), entry(1, b"\x09a")]
 )
-def test_malformed_trackers(on: On, block: bytes) -> None:
-    on.begin("INSERT INTO t VALUES (1)")
+def test_malformed_trackers(session: PrimarySession, block: bytes) -> None:
+    session.begin("INSERT INTO t VALUES (1)")
     with pytest.raises(MalformedPacketError):
-        on.tell(block)
+        session.tell(block)
 
 
 # What pins.
@@ -214,11 +222,11 @@ def test_malformed_trackers(on: On, block: bytes) -> None:
         "SELECT 1; CREATE TEMPORARY TABLE t (id INT)",
     ],
 )
-def test_what_a_replica_cannot_be_told_pins(on: On, sql: str) -> None:
-    on.succeed(sql)
-    assert on.state.pins.reasons
-    on.state.reset()
-    assert not on.state.pins.reasons
+def test_what_a_replica_cannot_be_told_pins(session: PrimarySession, sql: str) -> None:
+    session.succeed(sql)
+    assert session.state.pins.reasons
+    session.state.reset()
+    assert not session.state.pins.reasons
 
 
 @pytest.mark.parametrize(
@@ -239,29 +247,31 @@ def test_what_a_replica_cannot_be_told_pins(on: On, sql: str) -> None:
         "SET TRANSACTION READ ONLY",
     ],
 )
-def test_what_concerns_no_read_on_a_replica(on: On, sql: str) -> None:
-    assert not on.succeed(sql)
-    assert not on.state.pins.reasons
-    assert on.state.variables == {}
+def test_what_concerns_no_read_on_a_replica(session: PrimarySession, sql: str) -> None:
+    assert not session.succeed(sql)
+    assert not session.state.pins.reasons
+    assert session.state.variables == {}
 
 
-def test_literals_are_carried_over(on: On) -> None:
-    on.succeed("SET NAMES latin1 COLLATE latin1_bin")
-    on.succeed("SET time_zone = '+05:00', @@SESSION.sort_buffer_size = 1024, sql_mode = 'ANSI'")
-    assert on.state.variables == {
+def test_literals_are_carried_over(session: PrimarySession) -> None:
+    session.succeed("SET NAMES latin1 COLLATE latin1_bin")
+    session.succeed(
+        "SET time_zone = '+05:00', @@SESSION.sort_buffer_size = 1024, sql_mode = 'ANSI'"
+    )
+    assert session.state.variables == {
         "names": "latin1 COLLATE latin1_bin",
         "time_zone": "'+05:00'",
         "sort_buffer_size": "1024",
         "sql_mode": "'ANSI'",
     }
-    assert not on.state.pins.reasons
-    assert on.state.lexer_modes.known
+    assert not session.state.pins.reasons
+    assert session.state.lexer_modes.known
 
 
-def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
-    on.succeed("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    assert on.state.transaction.modes.waiting
-    assert on.state.variables == {}
+def test_a_one_shot_waits_for_the_next_transaction(session: PrimarySession) -> None:
+    session.succeed("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    assert session.state.transaction.modes.waiting
+    assert session.state.variables == {}
 
 
 @pytest.mark.parametrize(
@@ -282,43 +292,47 @@ def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
         (None, False),
     ],
 )
-def test_a_one_shot_is_spent_on_what_comes_to_a_table(on: On, sql: str | None, spent: bool) -> None:
-    on.begin(sql)
-    assert command_properties.began_transaction(on.command) is spent
+def test_a_one_shot_is_spent_on_what_comes_to_a_table(
+    session: PrimarySession, sql: str | None, spent: bool
+) -> None:
+    session.begin(sql)
+    assert command_properties.begins_transaction(session.command) is spent
 
 
-def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(on: On) -> None:
-    statement = on.classifier.classify(b"SELECT * FROM t", 0)
+def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(
+    session: PrimarySession,
+) -> None:
+    statement = session.classifier.classify(b"SELECT * FROM t", 0)
     for code, spent in ((Code.COM_STMT_PREPARE, False), (Code.COM_STMT_EXECUTE, True)):
-        command = Command(code, on.state.rules, statement=statement)
-        assert command_properties.began_transaction(command) is spent
+        command = Command(code, session.state.rules, statement=statement)
+        assert command_properties.begins_transaction(command) is spent
 
 
-def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> None:
-    on.state.connected("", autocommit=False)
-    on.succeed("SET autocommit = 1")
-    assert on.state.transaction.autocommit
-    assert on.state.transaction.status_tells
+def test_autocommit_is_told_by_the_statement_where_the_status_lies(session: PrimarySession) -> None:
+    session.state.on_connect("", autocommit=False)
+    session.succeed("SET autocommit = 1")
+    assert session.state.transaction.autocommit
+    assert session.state.transaction.status_tells
     for value in ("0", "OFF", "'off'", "@a", "DEFAULT"):
-        on.succeed(f"SET autocommit = {value}")
-        assert not on.state.transaction.autocommit
+        session.succeed(f"SET autocommit = {value}")
+        assert not session.state.transaction.autocommit
 
 
 # Tracking itself.
 
 
 @pytest.mark.parametrize("value", ["OFF", "OWN_GTID", "'ALL_GTIDS'", "DEFAULT", "@x"])
-def test_what_touches_tracking_is_restored(on: On, value: str) -> None:
-    assert on.succeed(f"SET session_track_gtids = {value}", CHANGED)
-    assert not on.state.pins.reasons
-    assert not on.state.unknown
-    assert on.succeed(f"SET SESSION session_track_schema = {value}")
-    assert on.succeed("SET @@session_track_state_change = OFF")
+def test_what_touches_tracking_is_restored(session: PrimarySession, value: str) -> None:
+    assert session.succeed(f"SET session_track_gtids = {value}", CHANGED)
+    assert not session.state.pins.reasons
+    assert not session.state.unknown
+    assert session.succeed(f"SET SESSION session_track_schema = {value}")
+    assert session.succeed("SET @@session_track_state_change = OFF")
 
 
-def test_what_was_written_behind_it_in_the_same_command_is_unknown(on: On) -> None:
-    assert on.succeed("SET session_track_gtids = OFF; INSERT INTO t VALUES (1)", CHANGED)
-    assert on.state.unknown
+def test_what_was_written_behind_it_in_the_same_command_is_unknown(session: PrimarySession) -> None:
+    assert session.succeed("SET session_track_gtids = OFF; INSERT INTO t VALUES (1)", CHANGED)
+    assert session.state.unknown
 
 
 # State changes.
@@ -336,10 +350,10 @@ def test_what_was_written_behind_it_in_the_same_command_is_unknown(on: On) -> No
         "SELECT /*+ set_var(sort_buffer_size = 100000) */ id FROM t",
     ],
 )
-def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
-    assert not on.succeed(sql, CHANGED)
-    assert not on.state.pins.reasons
-    assert not on.state.unknown
+def test_a_state_change_that_the_statement_explains(session: PrimarySession, sql: str) -> None:
+    assert not session.succeed(sql, CHANGED)
+    assert not session.state.pins.reasons
+    assert not session.state.unknown
 
 
 @pytest.mark.parametrize(
@@ -358,16 +372,16 @@ def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
         None,
     ],
 )
-def test_a_state_change_that_nothing_explains(on: On, sql: str | None) -> None:
+def test_a_state_change_that_nothing_explains(session: PrimarySession, sql: str | None) -> None:
     """A procedure, a trigger or an earlier failure may have changed anything."""
-    assert on.succeed(sql, CHANGED)
-    assert on.state.pins.reasons
-    assert on.state.unknown
+    assert session.succeed(sql, CHANGED)
+    assert session.state.pins.reasons
+    assert session.state.unknown
 
 
-def test_a_command_that_writes_nothing_may_change_the_state(on: On) -> None:
-    assert not on.succeed(None, CHANGED, may_write=False)  # COM_INIT_DB
-    assert not on.state.pins.reasons
+def test_a_command_that_writes_nothing_may_change_the_state(session: PrimarySession) -> None:
+    assert not session.succeed(None, CHANGED, may_write=False)  # COM_INIT_DB
+    assert not session.state.pins.reasons
 
 
 # Failures.
@@ -376,12 +390,12 @@ def test_a_command_that_writes_nothing_may_change_the_state(on: On) -> None:
 @pytest.mark.parametrize(
     "sql", ["INSERT INTO t VALUES (1)", "SELECT 1", "SET time_zone = 'x'", "SET ROLE r"]
 )
-def test_a_statement_that_failed_changed_nothing(on: On, sql: str) -> None:
-    assert not on.fail(sql)
-    assert not on.state.pins.reasons
-    assert on.state.variables == {}
-    assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
-    assert not on.state.pins.reasons
+def test_a_statement_that_failed_changed_nothing(session: PrimarySession, sql: str) -> None:
+    assert not session.fail(sql)
+    assert not session.state.pins.reasons
+    assert session.state.variables == {}
+    assert not session.succeed("SET time_zone = '+05:00'", CHANGED)
+    assert not session.state.pins.reasons
 
 
 @pytest.mark.parametrize(
@@ -392,57 +406,63 @@ def test_a_statement_that_failed_changed_nothing(on: On, sql: str) -> None:
         "SELECT GET_LOCK('a', 1); SELECT * FROM nowhere",
     ],
 )
-def test_of_several_statements_some_may_have_been_executed(on: On, sql: str) -> None:
-    assert on.fail(sql)
-    assert on.state.pins.reasons
-    assert on.state.unknown
+def test_of_several_statements_some_may_have_been_executed(
+    session: PrimarySession, sql: str
+) -> None:
+    assert session.fail(sql)
+    assert session.state.pins.reasons
+    assert session.state.unknown
 
 
-def test_a_state_change_before_the_error(on: On) -> None:
-    assert on.fail("CALL p()", CHANGED)
-    assert on.state.pins.reasons
+def test_a_state_change_before_the_error(session: PrimarySession) -> None:
+    assert session.fail("CALL p()", CHANGED)
+    assert session.state.pins.reasons
 
 
 @pytest.mark.parametrize("sql", ["CALL p()", "SELECT f()", "gibberish", None])
 @pytest.mark.parametrize("following", ["SET @a = 1", "ROLLBACK", "SELECT 1", None])
 def test_what_a_program_changed_before_it_failed_comes_with_the_next_ok(
-    on: On, sql: str | None, following: str | None
+    session: PrimarySession, sql: str | None, following: str | None
 ) -> None:
     """ERR packets have no trackers, and a later SET would seem to explain the change."""
-    assert not on.fail(sql)
-    assert not on.state.pins.reasons
-    on.state.own_scope.unknown = False
-    assert on.succeed(following, CHANGED, may_write=False)
-    assert on.state.pins.reasons
-    assert on.state.unknown
+    assert not session.fail(sql)
+    assert not session.state.pins.reasons
+    session.state.own_scope.unknown = False
+    assert session.succeed(following, CHANGED, may_write=False)
+    assert session.state.pins.reasons
+    assert session.state.unknown
 
 
-def test_a_program_that_failed_and_changed_nothing(on: On) -> None:
-    assert not on.fail("CALL p()")
-    assert not on.succeed("ROLLBACK")
-    assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
-    assert not on.state.pins.reasons
+def test_a_program_that_failed_and_changed_nothing(session: PrimarySession) -> None:
+    assert not session.fail("CALL p()")
+    assert not session.succeed("ROLLBACK")
+    assert not session.succeed("SET time_zone = '+05:00'", CHANGED)
+    assert not session.state.pins.reasons
 
 
-def test_a_reset_ends_the_suspicion(on: On) -> None:
-    on.fail("CALL p()")
-    on.state.reset()
-    assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
-    assert not on.state.pins.reasons
+def test_a_reset_ends_the_suspicion(session: PrimarySession) -> None:
+    session.fail("CALL p()")
+    session.state.reset()
+    assert not session.succeed("SET time_zone = '+05:00'", CHANGED)
+    assert not session.state.pins.reasons
 
 
 # Writes that no tracker told of.
 
 
-def test_what_a_client_was_shown_and_where(on: On) -> None:
-    scope = on.state.own_scope
-    on.begin("SELECT 1")
-    on.outcome.rows = 1
-    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
-    assert (scope.seen_on, scope.seen_epoch) == (on.server, on.epoch)
-    on.epoch += 1  # another incarnation may be older
-    on.outcome.rows = 1
-    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
+def test_what_a_client_was_shown_and_where(session: PrimarySession) -> None:
+    scope = session.state.own_scope
+    session.begin("SELECT 1")
+    session.outcome.rows = 1
+    effects.record_answer(
+        session.command, session.outcome, session.state, session.server, session.epoch
+    )
+    assert (scope.seen_on, scope.seen_epoch) == (session.server, session.epoch)
+    session.epoch += 1  # another incarnation may be older
+    session.outcome.rows = 1
+    effects.record_answer(
+        session.command, session.outcome, session.state, session.server, session.epoch
+    )
     assert not scope.is_known(Level.MONOTONIC_READS)
     assert scope.is_known(Level.READ_OWN_WRITES)
 
@@ -485,104 +505,116 @@ def test_a_whole_set_is_observed_and_is_a_writers_own(on: On, sql: str) -> None:
         ("INSERT INTO t VALUES (1); SELECT a FROM t", 0, True),
     ],
 )
-def test_a_write_shows_nothing_but_itself(on: On, sql: str, rows: int, showed: bool) -> None:
-    on.begin(sql)
-    on.outcome.rows = rows
-    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
-    assert (on.state.own_scope.seen_on is not None) is showed
+def test_a_write_shows_nothing_but_itself(
+    session: PrimarySession, sql: str, rows: int, showed: bool
+) -> None:
+    session.begin(sql)
+    session.outcome.rows = rows
+    effects.record_answer(
+        session.command, session.outcome, session.state, session.server, session.epoch
+    )
+    assert (session.state.own_scope.seen_on is not None) is showed
 
 
-def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -> None:
-    on.tracks_all = True
-    on.state.may_have_written()
-    on.begin("SELECT 1")
-    on.tell(gtids_entry(gtids(f"{U}:1-9")))
-    assert on.state.own_scope.is_known(Level.MONOTONIC_READS)
-    assert on.state.own_scope.everything == gtids(f"{U}:1-9")
+def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(
+    session: PrimarySession,
+) -> None:
+    session.tracks_all = True
+    session.state.may_have_written()
+    session.begin("SELECT 1")
+    session.tell(gtids_entry(gtids(f"{U}:1-9")))
+    assert session.state.own_scope.is_known(Level.MONOTONIC_READS)
+    assert session.state.own_scope.everything == gtids(f"{U}:1-9")
 
 
 def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
-    on = On(Level.BEST_EFFORT)
-    on.begin("UPDATE t SET a = 1")
-    on.outcome.rows = 1
-    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
-    assert on.state.unknown
-    on = On()
-    on.begin("UPDATE t SET a = 1")
-    on.outcome.rows = 1
-    effects.shown(on.command, on.outcome, on.state, on.server, on.epoch)
-    assert not on.state.unknown
+    session = PrimarySession(Level.BEST_EFFORT)
+    session.begin("UPDATE t SET a = 1")
+    session.outcome.rows = 1
+    effects.record_answer(
+        session.command, session.outcome, session.state, session.server, session.epoch
+    )
+    assert session.state.unknown
+    session = PrimarySession()
+    session.begin("UPDATE t SET a = 1")
+    session.outcome.rows = 1
+    effects.record_answer(
+        session.command, session.outcome, session.state, session.server, session.epoch
+    )
+    assert not session.state.unknown
 
 
 # What a session holds.
 
 
-def test_a_row_tells_whether_a_lock_was_taken(on: On) -> None:
+def test_a_row_tells_whether_a_lock_was_taken(session: PrimarySession) -> None:
     for row, held in ((b"\x010", False), (b"\xfb", False), (b"\x011", True)):
-        on.begin("SELECT GET_LOCK('a', 1)")
-        effects.succeeded(on.command, on.outcome, on.state, row)
-        assert bool(on.state.pins.reasons) is held
-    on.begin("SELECT RELEASE_LOCK('a')")
-    effects.succeeded(on.command, on.outcome, on.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
-    assert not on.state.pins.reasons
+        session.begin("SELECT GET_LOCK('a', 1)")
+        effects.apply_success(session.command, session.outcome, session.state, row)
+        assert bool(session.state.pins.reasons) is held
+    session.begin("SELECT RELEASE_LOCK('a')")
+    effects.apply_success(
+        session.command, session.outcome, session.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"
+    )
+    assert not session.state.pins.reasons
 
 
 @pytest.mark.parametrize("release", ["RELEASE_LOCK('a')", "RELEASE_ALL_LOCKS()"])
-def test_a_select_without_a_row_releases_no_lock(on: On, release: str) -> None:
-    on.succeed("SELECT GET_LOCK('a', 1)")
-    on.succeed(f"SELECT {release}")
-    on.begin(f"SELECT {release}; SELECT 1")
-    on.outcome.rows = 1
-    effects.succeeded(on.command, on.outcome, on.state)
-    assert on.state.pins.text == "named lock a"
-    on.begin(f"SELECT {release}")
-    on.outcome.rows = 1
-    effects.succeeded(on.command, on.outcome, on.state)
-    assert not on.state.pins.reasons
-    on.succeed("SELECT GET_LOCK('a', 1)")
-    on.succeed(f"DO {release}")
-    assert not on.state.pins.reasons
+def test_a_select_without_a_row_releases_no_lock(session: PrimarySession, release: str) -> None:
+    session.succeed("SELECT GET_LOCK('a', 1)")
+    session.succeed(f"SELECT {release}")
+    session.begin(f"SELECT {release}; SELECT 1")
+    session.outcome.rows = 1
+    effects.apply_success(session.command, session.outcome, session.state)
+    assert session.state.pins.text == "named lock a"
+    session.begin(f"SELECT {release}")
+    session.outcome.rows = 1
+    effects.apply_success(session.command, session.outcome, session.state)
+    assert not session.state.pins.reasons
+    session.succeed("SELECT GET_LOCK('a', 1)")
+    session.succeed(f"DO {release}")
+    assert not session.state.pins.reasons
 
 
-def test_several_statements_and_their_first_row(on: On) -> None:
-    on.begin("SELECT GET_LOCK('a', 1); SELECT GET_LOCK('b', 1)")
-    effects.succeeded(on.command, on.outcome, on.state, b"\x010")
-    assert on.state.pins.text == "named lock a, named lock b"
+def test_several_statements_and_their_first_row(session: PrimarySession) -> None:
+    session.begin("SELECT GET_LOCK('a', 1); SELECT GET_LOCK('b', 1)")
+    effects.apply_success(session.command, session.outcome, session.state, b"\x010")
+    assert session.state.pins.text == "named lock a, named lock b"
 
 
-def test_a_schema_may_change_between_several_statements(on: On) -> None:
-    on.state.schema = "app"
-    on.succeed("CREATE TEMPORARY TABLE t (a INT); USE app")
-    on.succeed("DROP TABLE app.t")
-    assert on.state.pins.text == "temporary table"
+def test_a_schema_may_change_between_several_statements(session: PrimarySession) -> None:
+    session.state.schema = "app"
+    session.succeed("CREATE TEMPORARY TABLE t (a INT); USE app")
+    session.succeed("DROP TABLE app.t")
+    assert session.state.pins.text == "temporary table"
 
 
-def test_a_lock_that_was_taken_before_the_statement_failed_is_held(on: On) -> None:
-    assert not on.fail("SELECT GET_LOCK('a', 1)")
-    assert on.state.pins.text == "named lock a"
-    on.fail("SELECT RELEASE_LOCK('a')")
-    on.fail("CREATE TEMPORARY TABLE t (a INT)")
-    assert on.state.pins.text == "named lock a"
+def test_a_lock_that_was_taken_before_the_statement_failed_is_held(session: PrimarySession) -> None:
+    assert not session.fail("SELECT GET_LOCK('a', 1)")
+    assert session.state.pins.text == "named lock a"
+    session.fail("SELECT RELEASE_LOCK('a')")
+    session.fail("CREATE TEMPORARY TABLE t (a INT)")
+    assert session.state.pins.text == "named lock a"
 
 
-def test_an_xa_transaction_ends_with_the_status_flag(on: On) -> None:
-    on.state.transaction.restored(IN_TRANS)
-    on.succeed("XA START 'a'")
-    on.succeed("XA END 'a'")
-    assert on.state.pins.text == "xa transaction"
-    on.state.transaction.restored(0)
-    on.succeed("XA PREPARE 'a'")
-    assert not on.state.pins.reasons
+def test_an_xa_transaction_ends_with_the_status_flag(session: PrimarySession) -> None:
+    session.state.transaction.on_restore(IN_TRANS)
+    session.succeed("XA START 'a'")
+    session.succeed("XA END 'a'")
+    assert session.state.pins.text == "xa transaction"
+    session.state.transaction.on_restore(0)
+    session.succeed("XA PREPARE 'a'")
+    assert not session.state.pins.reasons
 
 
 # User variables.
 
 
-def test_user_variables_that_set_assigns_literals(on: On) -> None:
-    on.succeed("SET @a = 5, @b = 'x', @c = @a + 1", CHANGED)
-    variables = on.state.user_variables
+def test_user_variables_that_set_assigns_literals(session: PrimarySession) -> None:
+    session.succeed("SET @a = 5, @b = 'x', @c = @a + 1", CHANGED)
+    variables = session.state.user_variables
     assert (variables.value("a"), variables.value("b"), variables.value("c")) == ("5", "'x'", None)
-    on.succeed("SELECT @a := 6")
+    session.succeed("SELECT @a := 6")
     assert variables.value("a") is None
     assert variables.know(("b", "d"))
 
@@ -597,11 +629,11 @@ def test_user_variables_that_set_assigns_literals(on: On) -> None:
         "SET NAMES latin1, @a = 'x'",
     ],
 )
-def test_strings_depend_on_how_they_are_read(on: On, sql: str) -> None:
-    on.succeed("SET @a = 'x', @b = 1")
-    on.succeed(sql)
-    assert on.state.user_variables.value("a") is None
-    assert on.state.user_variables.value("b") == "1"
+def test_strings_depend_on_how_they_are_read(session: PrimarySession, sql: str) -> None:
+    session.succeed("SET @a = 'x', @b = 1")
+    session.succeed(sql)
+    assert session.state.user_variables.value("a") is None
+    assert session.state.user_variables.value("b") == "1"
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -625,20 +657,20 @@ def test_strings_depend_on_how_they_are_read(on: On, sql: str) -> None:
     ],
 )
 def test_what_may_assign_any_user_variable(
-    on: On, sql: str | None, forgets: bool, ends: bool
+    session: PrimarySession, sql: str | None, forgets: bool, ends: bool
 ) -> None:
-    on.succeed("SET @a = 5")
+    session.succeed("SET @a = 5")
     if ends:
-        on.succeed(sql)
+        session.succeed(sql)
     else:
-        on.fail(sql)
-    assert on.state.user_variables.know(("a", "b")) is not forgets
+        session.fail(sql)
+    assert session.state.user_variables.know(("a", "b")) is not forgets
 
 
-def test_an_assignment_that_failed_may_have_been_done(on: On) -> None:
-    on.fail("SET @a = 5")
-    on.fail("SELECT 5 INTO @b")
-    variables = on.state.user_variables
+def test_an_assignment_that_failed_may_have_been_done(session: PrimarySession) -> None:
+    session.fail("SET @a = 5")
+    session.fail("SELECT 5 INTO @b")
+    variables = session.state.user_variables
     assert (variables.value("a"), variables.value("b"), variables.value("c")) == (
         None,
         None,
@@ -646,16 +678,16 @@ def test_an_assignment_that_failed_may_have_been_done(on: On) -> None:
     )
 
 
-def test_a_reset_makes_them_null(on: On) -> None:
-    on.succeed("SET @a = 5")
-    on.state.reset()
-    assert on.state.user_variables.value("a") == ""
+def test_a_reset_makes_them_null(session: PrimarySession) -> None:
+    session.succeed("SET @a = 5")
+    session.state.reset()
+    assert session.state.user_variables.value("a") == ""
 
 
 # System variables that trackers tell.
 
 
-def told(**values: str) -> bytes:
+def variable_trackers(**values: str) -> bytes:
     return b"".join(system_variable_entry(name, value) for name, value in values.items())
 
 
@@ -669,119 +701,129 @@ def told(**values: str) -> bytes:
         "SET time_zone = '+5:00'",
     ],
 )
-def test_a_value_that_a_tracker_tells_is_carried(on: On, sql: str) -> None:
-    on.succeed("SET group_concat_max_len = @x")
-    assert on.state.pins.text == "variable group_concat_max_len"
-    assert not on.succeed(sql, told(time_zone="+05:00"), CHANGED)
-    assert on.state.variables["time_zone"] == "'+05:00'"
-    assert not on.succeed("SET group_concat_max_len = @y", told(group_concat_max_len="9"), CHANGED)
-    assert on.state.variables["group_concat_max_len"] == "9"
-    assert not on.state.pins.reasons
+def test_a_value_that_a_tracker_tells_is_carried(session: PrimarySession, sql: str) -> None:
+    session.succeed("SET group_concat_max_len = @x")
+    assert session.state.pins.text == "variable group_concat_max_len"
+    assert not session.succeed(sql, variable_trackers(time_zone="+05:00"), CHANGED)
+    assert session.state.variables["time_zone"] == "'+05:00'"
+    assert not session.succeed(
+        "SET group_concat_max_len = @y", variable_trackers(group_concat_max_len="9"), CHANGED
+    )
+    assert session.state.variables["group_concat_max_len"] == "9"
+    assert not session.state.pins.reasons
 
 
-def test_what_a_program_sets_is_carried(on: On) -> None:
-    assert on.succeed("CALL p()", told(sql_mode="ANSI_QUOTES", lc_time_names="de_DE"), CHANGED)
-    assert on.state.variables == {"sql_mode": "'ANSI_QUOTES'", "lc_time_names": "'de_DE'"}
-    assert on.state.lexer_modes.flags & MODE_ANSI_QUOTES
-    assert on.state.pins.text == "unknown"  # it may also have made a temporary table
+def test_what_a_program_sets_is_carried(session: PrimarySession) -> None:
+    assert session.succeed(
+        "CALL p()", variable_trackers(sql_mode="ANSI_QUOTES", lc_time_names="de_DE"), CHANGED
+    )
+    assert session.state.variables == {"sql_mode": "'ANSI_QUOTES'", "lc_time_names": "'de_DE'"}
+    assert session.state.lexer_modes.flags & MODE_ANSI_QUOTES
+    assert session.state.pins.text == "unknown"  # it may also have made a temporary table
 
 
-def test_sql_mode_is_known_by_its_tracker(on: On) -> None:
-    on.succeed("SET sql_mode = 4")
-    assert not on.state.lexer_modes.known
-    on.succeed("SET sql_mode = 4", told(sql_mode="ANSI_QUOTES"))
-    assert on.state.lexer_modes.known
-    assert on.state.lexer_modes.flags & MODE_ANSI_QUOTES
-    assert not on.state.pins.reasons
+def test_sql_mode_is_known_by_its_tracker(session: PrimarySession) -> None:
+    session.succeed("SET sql_mode = 4")
+    assert not session.state.lexer_modes.known
+    session.succeed("SET sql_mode = 4", variable_trackers(sql_mode="ANSI_QUOTES"))
+    assert session.state.lexer_modes.known
+    assert session.state.lexer_modes.flags & MODE_ANSI_QUOTES
+    assert not session.state.pins.reasons
 
 
 @pytest.mark.parametrize("name", ["sql_log_bin", "sql_auto_is_null", "profiling"])
-def test_variables_that_keep_a_session_on_the_primary(on: On, name: str) -> None:
+def test_variables_that_keep_a_session_on_the_primary(session: PrimarySession, name: str) -> None:
     harmless = "ON" if name == "sql_log_bin" else "OFF"
     harmful = "OFF" if name == "sql_log_bin" else "ON"
-    on.succeed(f"SET {name} = @x", told(**{name: harmful}), CHANGED)
-    assert on.state.pins.text == f"variable {name}"
-    on.succeed(f"SET {name} = @x", told(**{name: harmless}), CHANGED)
-    assert not on.state.pins.reasons
-    on.succeed(f"SET {name} = {harmful}")
-    assert on.state.pins.reasons
-    on.succeed(f"SET {name} = '{harmless.lower()}'")
-    assert not on.state.pins.reasons
-    assert not on.state.variables
+    session.succeed(f"SET {name} = @x", variable_trackers(**{name: harmful}), CHANGED)
+    assert session.state.pins.text == f"variable {name}"
+    session.succeed(f"SET {name} = @x", variable_trackers(**{name: harmless}), CHANGED)
+    assert not session.state.pins.reasons
+    session.succeed(f"SET {name} = {harmful}")
+    assert session.state.pins.reasons
+    session.succeed(f"SET {name} = '{harmless.lower()}'")
+    assert not session.state.pins.reasons
+    assert not session.state.variables
 
 
-def test_set_names_is_carried_with_its_collation(on: On) -> None:
-    trackers = told(
+def test_set_names_is_carried_with_its_collation(session: PrimarySession) -> None:
+    trackers = variable_trackers(
         character_set_client="latin1",
         character_set_connection="latin1",
         character_set_results="latin1",
     )
-    on.succeed("SET NAMES latin1 COLLATE latin1_bin", trackers, CHANGED)
-    assert on.state.variables == {"names": "latin1 COLLATE latin1_bin"}
-    on.succeed("SET NAMES DEFAULT", trackers, CHANGED)
-    assert list(on.state.variables)[1:] == [
+    session.succeed("SET NAMES latin1 COLLATE latin1_bin", trackers, CHANGED)
+    assert session.state.variables == {"names": "latin1 COLLATE latin1_bin"}
+    session.succeed("SET NAMES DEFAULT", trackers, CHANGED)
+    assert list(session.state.variables)[1:] == [
         *("character_set_client", "character_set_connection", "character_set_results")
     ]
 
 
-def test_no_character_set_for_results(on: On) -> None:
-    on.succeed("SET character_set_results = @x", told(character_set_results=""), CHANGED)
-    assert on.state.variables == {"character_set_results": "NULL"}
+def test_no_character_set_for_results(session: PrimarySession) -> None:
+    session.succeed(
+        "SET character_set_results = @x", variable_trackers(character_set_results=""), CHANGED
+    )
+    assert session.state.variables == {"character_set_results": "NULL"}
 
 
 @pytest.mark.parametrize("value", ["a'b", "a\\b", "é"])
-def test_a_value_that_cannot_be_written_pins(on: On, value: str) -> None:
-    on.succeed("SET lc_messages = @x", told(lc_messages=value), CHANGED)
-    assert on.state.pins.text == "variable lc_messages"
-    assert not on.state.variables
+def test_a_value_that_cannot_be_written_pins(session: PrimarySession, value: str) -> None:
+    session.succeed("SET lc_messages = @x", variable_trackers(lc_messages=value), CHANGED)
+    assert session.state.pins.text == "variable lc_messages"
+    assert not session.state.variables
 
 
-def test_what_a_program_does_to_tracking_is_restored(on: On) -> None:
-    tracking = told(session_track_gtids="ALL_GTIDS", session_track_system_variables="*")
-    assert on.succeed("CALL p()", tracking, CHANGED)
-    assert on.state.trackers.gtids == "ALL_GTIDS"
-    assert on.state.trackers.shown_variables == "*"
+def test_what_a_program_does_to_tracking_is_restored(session: PrimarySession) -> None:
+    tracking = variable_trackers(
+        session_track_gtids="ALL_GTIDS", session_track_system_variables="*"
+    )
+    assert session.succeed("CALL p()", tracking, CHANGED)
+    assert session.state.trackers.gtids == "ALL_GTIDS"
+    assert session.state.trackers.shown_variables == "*"
 
 
-def test_roles_are_carried_as_they_are_written(on: On) -> None:
-    assert not on.succeed("SET ROLE a, `b`")
-    assert (on.state.role, on.state.role_version) == ("a , `b`", 1)
-    on.succeed("SET ROLE NONE")
-    on.succeed("SET ROLE NONE")
-    assert (on.state.role, on.state.role_version) == ("NONE", 3)
-    assert not on.state.variables
-    assert not on.state.pins.reasons
+def test_roles_are_carried_as_they_are_written(session: PrimarySession) -> None:
+    assert not session.succeed("SET ROLE a, `b`")
+    assert (session.state.role, session.state.role_version) == ("a , `b`", 1)
+    session.succeed("SET ROLE NONE")
+    session.succeed("SET ROLE NONE")
+    assert (session.state.role, session.state.role_version) == ("NONE", 3)
+    assert not session.state.variables
+    assert not session.state.pins.reasons
 
 
-def test_a_replica_tells_nothing_of_the_session(on: On) -> None:
-    on.server.role = Role.REPLICA
-    on.succeed("SELECT 1", told(time_zone="+05:00"))
-    assert not on.state.variables
+def test_a_replica_tells_nothing_of_the_session(session: PrimarySession) -> None:
+    session.server.role = Role.REPLICA
+    session.succeed("SELECT 1", variable_trackers(time_zone="+05:00"))
+    assert not session.state.variables
 
 
-def test_flags_of_the_optimizer_add_up(on: On) -> None:
-    on.succeed("SET optimizer_switch = 'mrr=off'", told(optimizer_switch="mrr=off,a=on"))
-    on.succeed('SET optimizer_switch = "a=off"')
-    assert on.state.variables == {FLAGS: "'mrr=off,a=off'"}
-    on.succeed("SET optimizer_switch = 'mrr=on'")
-    assert on.state.variables == {FLAGS: "'mrr=on,a=off'"}
-    on.succeed("SET optimizer_switch = 'default'")
-    assert on.state.variables == {"optimizer_switch": "'default'"}
-    on.succeed("SET optimizer_switch = 'a=on'")
-    assert list(on.state.variables.items()) == [
+def test_flags_of_the_optimizer_add_up(session: PrimarySession) -> None:
+    session.succeed(
+        "SET optimizer_switch = 'mrr=off'", variable_trackers(optimizer_switch="mrr=off,a=on")
+    )
+    session.succeed('SET optimizer_switch = "a=off"')
+    assert session.state.variables == {FLAGS: "'mrr=off,a=off'"}
+    session.succeed("SET optimizer_switch = 'mrr=on'")
+    assert session.state.variables == {FLAGS: "'mrr=on,a=off'"}
+    session.succeed("SET optimizer_switch = 'default'")
+    assert session.state.variables == {"optimizer_switch": "'default'"}
+    session.succeed("SET optimizer_switch = 'a=on'")
+    assert list(session.state.variables.items()) == [
         ("optimizer_switch", "'default'"),
         (FLAGS, "'a=on'"),
     ]
-    version = on.state.variables_version
-    on.succeed("SET optimizer_switch = 'default'")
-    assert on.state.variables == {"optimizer_switch": "'default'"}
-    assert on.state.variables_version != version
-    on.succeed("SET optimizer_switch = @x")
-    assert on.state.pins.text == "variable optimizer_switch"
-    on.succeed("SET optimizer_switch = 'a=on\\n'")
-    assert on.state.pins.text == "variable optimizer_switch"
-    on.succeed("SET optimizer_switch = DEFAULT")
-    assert not on.state.pins.reasons
+    version = session.state.variables_version
+    session.succeed("SET optimizer_switch = 'default'")
+    assert session.state.variables == {"optimizer_switch": "'default'"}
+    assert session.state.variables_version != version
+    session.succeed("SET optimizer_switch = @x")
+    assert session.state.pins.text == "variable optimizer_switch"
+    session.succeed("SET optimizer_switch = 'a=on\\n'")
+    assert session.state.pins.text == "variable optimizer_switch"
+    session.succeed("SET optimizer_switch = DEFAULT")
+    assert not session.state.pins.reasons
 
 
 # What a program hides.
@@ -797,38 +839,42 @@ HIDDEN = [
 
 @pytest.mark.parametrize("block", HIDDEN)
 @pytest.mark.parametrize("sql", ["CALL p()", "SELECT f()", "INSERT INTO t VALUES (1)"])
-def test_a_program_that_changes_what_is_told_is_not_trusted(on: On, sql: str, block: bytes) -> None:
-    assert on.succeed(sql, block)
-    assert on.state.unknown
-    assert PinReason.UNKNOWN in on.state.pins.reasons
-    assert on.outcome.unlogged == (b"system_variables" in block)
+def test_a_program_that_changes_what_is_told_is_not_trusted(
+    session: PrimarySession, sql: str, block: bytes
+) -> None:
+    assert session.succeed(sql, block)
+    assert session.state.unknown
+    assert PinReason.UNKNOWN in session.state.pins.reasons
+    assert session.outcome.unlogged == (b"system_variables" in block)
 
 
 @pytest.mark.parametrize("block", HIDDEN)
-def test_also_where_it_failed_and_the_next_answer_tells(on: On, block: bytes) -> None:
-    on.fail("CALL p()")
-    on.state.own_scope.probed(EMPTY, on.state.own_scope.doubts)
-    assert on.succeed("SELECT 1", block) == bool(block)
+def test_also_where_it_failed_and_the_next_answer_tells(
+    session: PrimarySession, block: bytes
+) -> None:
+    session.fail("CALL p()")
+    session.state.own_scope.on_probe(EMPTY, session.state.own_scope.doubts)
+    assert session.succeed("SELECT 1", block) == bool(block)
 
 
-def test_an_empty_block_behind_an_error_hides_nothing(on: On) -> None:
-    on.state.may_have_written()  # as after each error
-    assert not on.succeed("CALL p()", b"")
+def test_an_empty_block_behind_an_error_hides_nothing(session: PrimarySession) -> None:
+    session.state.may_have_written()  # as after each error
+    assert not session.succeed("CALL p()", b"")
 
 
 @pytest.mark.parametrize("name", ["session_track_gtids", "session_track_state_change"])
-def test_a_set_that_shows_what_it_sets_is_trusted(on: On, name: str) -> None:
-    assert on.succeed(f"SET SESSION {name} = OFF", system_variable_entry(name, "OFF"))
-    assert not on.state.unknown
-    assert not on.state.pins.reasons
+def test_a_set_that_shows_what_it_sets_is_trusted(session: PrimarySession, name: str) -> None:
+    assert session.succeed(f"SET SESSION {name} = OFF", system_variable_entry(name, "OFF"))
+    assert not session.state.unknown
+    assert not session.state.pins.reasons
 
 
 # Writes that are not logged.
 
 
-def unlogged(on: On, sql: str, *blocks: bytes, logged: bool = True) -> bool:
-    on.succeed(sql, *blocks)
-    return effects.wrote_unlogged(on.command, on.outcome, on.server, logged)
+def unlogged(session: PrimarySession, sql: str, *blocks: bytes, logged: bool = True) -> bool:
+    session.succeed(sql, *blocks)
+    return effects.is_unlogged_write(session.command, session.outcome, session.server, logged)
 
 
 OFF_AND_ON = system_variable_entry("sql_log_bin", "ON")
@@ -856,11 +902,13 @@ OFF_AND_ON = system_variable_entry("sql_log_bin", "ON")
         ("SELECT 1; SELECT 2", False),
     ],
 )
-def test_what_is_written_while_nothing_is_logged(on: On, sql: str, writes: bool) -> None:
-    assert unlogged(on, sql, logged=False) == writes
-    assert not unlogged(on, sql)
-    on.server.gtids = False
-    assert unlogged(on, sql) == writes
+def test_what_is_written_while_nothing_is_logged(
+    session: PrimarySession, sql: str, writes: bool
+) -> None:
+    assert unlogged(session, sql, logged=False) == writes
+    assert not unlogged(session, sql)
+    session.server.gtids = False
+    assert unlogged(session, sql) == writes
 
 
 @pytest.mark.parametrize(
@@ -873,22 +921,24 @@ def test_what_is_written_while_nothing_is_logged(on: On, sql: str, writes: bool)
         ("SET sql_log_bin = 0; SELECT 1", False),
     ],
 )
-def test_what_a_tracker_tells_of_logging(on: On, sql: str, writes: bool) -> None:
-    assert unlogged(on, sql, OFF_AND_ON) == writes
+def test_what_a_tracker_tells_of_logging(session: PrimarySession, sql: str, writes: bool) -> None:
+    assert unlogged(session, sql, OFF_AND_ON) == writes
 
 
-def test_what_failed_may_have_written_without_logging(on: On) -> None:
-    on.fail("CALL p()")
-    assert unlogged(on, "SELECT 1", OFF_AND_ON)
+def test_what_failed_may_have_written_without_logging(session: PrimarySession) -> None:
+    session.fail("CALL p()")
+    assert unlogged(session, "SELECT 1", OFF_AND_ON)
 
 
-def test_a_table_that_is_imported_is_not_logged(on: On) -> None:
-    assert unlogged(on, "IMPORT TABLE FROM 'x.sdi'")
+def test_a_table_that_is_imported_is_not_logged(session: PrimarySession) -> None:
+    assert unlogged(session, "IMPORT TABLE FROM 'x.sdi'")
 
 
-def test_an_import_that_is_refused_has_written_nothing(on: On) -> None:
+def test_an_import_that_is_refused_has_written_nothing(session: PrimarySession) -> None:
     """Or any account could keep everybody's reads on the primary."""
-    on.fail("IMPORT TABLE FROM 'x.sdi'")
-    assert effects.wrote_unlogged(on.command, on.outcome, on.server, logged=True)
-    on.outcome.error = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
-    assert not effects.wrote_unlogged(on.command, on.outcome, on.server, logged=True)
+    session.fail("IMPORT TABLE FROM 'x.sdi'")
+    assert effects.is_unlogged_write(session.command, session.outcome, session.server, logged=True)
+    session.outcome.error = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
+    assert not effects.is_unlogged_write(
+        session.command, session.outcome, session.server, logged=True
+    )

@@ -314,7 +314,7 @@ def test_what_the_primary_has_is_wanted_for_itself() -> None:
         >> probe_answered(1-7)
         << Known
     """)
-    assert play.read.probed == gtids("1-7")
+    assert play.read.probe_result == gtids("1-7")
 
 
 def test_nobody_else_can_say_what_the_primary_has() -> None:

@@ -89,8 +89,8 @@ class Play:
         self.topology = Topology("p", names, fallback_rate=world.rate, proof_max_age=world.age)
         self.now = 1000.0
         for server, applied in zip(self.topology.replicas, world.applied, strict=True):
-            server.observed(f"uuid-{server.name}", (0, 0), gtids(applied), EMPTY)
-        self.topology.primary.observed(UUID, (0, 0), gtids("1-1000"), EMPTY)
+            server.observe(f"uuid-{server.name}", (0, 0), gtids(applied), EMPTY)
+        self.topology.primary.observe(UUID, (0, 0), gtids("1-1000"), EMPTY)
         application = "shop" if world.scope is Scope.APPLICATION else ""
         rules = Rules(
             world.level, world.scope, world.budget, world.on_timeout, application=application
@@ -126,7 +126,7 @@ class Play:
             assert self.progress.stage in TABLE[before, name], f"{line}: {self.progress.stage}"
             if step is not None:
                 self.steps.append(step)
-                yield f"<< {told(step)}{noted(self.read.note)}"
+                yield f"<< {step_text(step)}{note_text(self.read.note)}"
 
     def tell(self, event: str, words: list[str]) -> Step | None:
         """Tell the machine, or the command, of an event."""
@@ -157,7 +157,7 @@ class Play:
         if event == "confirm_answered":
             return read.confirm_answered(*self._said(words), epoch, now)
         if event == "audit_answered":
-            return read.audit_answered(_SAID[words[0]], epoch, now)
+            return read.audit_answered(_ANSWERS[words[0]], epoch, now)
         if event == "settled":
             idle = [self._server(word) for word in words[1:]]
             return read.settled(words[0] == "yes", epoch, idle, now)
@@ -173,7 +173,7 @@ class Play:
 
     def _said(self, words: list[str]) -> tuple[bool | None, bool | None]:
         """What a replica says of itself: `still`, and `ordered`."""
-        answers = [_SAID[word] for word in words]
+        answers = [_ANSWERS[word] for word in words]
         return (answers[0], answers[1]) if answers else (None, None)
 
     def _server(self, name: str) -> Server:
@@ -189,10 +189,10 @@ class Play:
         self.waits.begin(self._server(server), gtids(text), self.now)
 
     def _applied(self, server: str, text: str) -> None:
-        self._server(server).proved(gtids(text), self._server(server).epoch)
+        self._server(server).add_proof(gtids(text), self._server(server).epoch)
 
     def _down(self, server: str) -> None:
-        self._server(server).unreachable(self.now)
+        self._server(server).set_unreachable(self.now)
 
     def _behind(self, server: str) -> None:
         self._server(server).timed_out(self.now, 10.0)
@@ -210,7 +210,7 @@ class Play:
     def _showed(self, server: str) -> None:
         """Let a server have shown the session something."""
         found = self._server(server)
-        self.session.showed(found, found.epoch)
+        self.session.record_answer(found, found.epoch)
 
     def _snapshot(self, server: str, state: str = "") -> None:
         """Let the session's READ ONLY transaction read on a server, perhaps a "stale" state."""
@@ -223,7 +223,7 @@ class Play:
     def _asks_previous(self, server: str) -> None:
         """Let the previous statement have run on a server."""
         area = ConnectionArea(self._server(server))
-        self.session.diagnostics.ran(area, PARTS, 0, 1)
+        self.session.diagnostics.on_success(area, PARTS, 0, 1)
 
     def _asked(self) -> None:
         """Write the question in front of the read."""
@@ -239,7 +239,7 @@ class _Full(RateLimit):
         return self._delay if most and self._delay is not None and self._delay <= most else None
 
 
-_SAID = {"yes": True, "no": False, "-": None}
+_ANSWERS = {"yes": True, "no": False, "-": None}
 
 
 def gtids(text: str = "") -> GtidSet:
@@ -247,7 +247,7 @@ def gtids(text: str = "") -> GtidSet:
     return GtidSet.parse(f"{UUID}:{text}") if text else EMPTY
 
 
-def told(step: Step) -> str:
+def step_text(step: Step) -> str:
     """A step in the form of a transcript."""
     name = type(step).__name__
     if isinstance(step, Send):
@@ -263,7 +263,7 @@ def told(step: Step) -> str:
     return f"{name}({step.cause})" if isinstance(step, End) else name
 
 
-def noted(note: Note | None) -> str:
+def note_text(note: Note | None) -> str:
     """What was noted, in the form that follows a step."""
     if note is None:
         return ""

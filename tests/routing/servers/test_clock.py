@@ -9,8 +9,8 @@ trips = st.integers(0, 10**6)
 
 
 def test_clocks_that_may_agree_are_not_corrected() -> None:
-    clock = Clock.told(server_us=1_000_500, asked_us=0, answered_us=1_000)
-    other = Clock.told(server_us=1_000_200, asked_us=0, answered_us=1_000)
+    clock = Clock.from_answer(server_us=1_000_500, asked_us=0, answered_us=1_000)
+    other = Clock.from_answer(server_us=1_000_200, asked_us=0, answered_us=1_000)
     difference = clock.ahead_of(other)
     assert (difference.low, difference.high) == (-700, 1_300)
     assert difference.least == 0
@@ -18,8 +18,8 @@ def test_clocks_that_may_agree_are_not_corrected() -> None:
 
 
 def test_clocks_that_differ_are_corrected_by_what_is_certain() -> None:
-    clock = Clock.told(server_us=61_000_500, asked_us=0, answered_us=1_000)
-    other = Clock.told(server_us=1_000_200, asked_us=0, answered_us=1_000)
+    clock = Clock.from_answer(server_us=61_000_500, asked_us=0, answered_us=1_000)
+    other = Clock.from_answer(server_us=1_000_200, asked_us=0, answered_us=1_000)
     difference = clock.ahead_of(other)
     assert difference.least == 60_000_300 - 1_000
     assert difference.error == 2_000
@@ -31,14 +31,14 @@ def test_the_real_difference_is_within_the_bounds(
     first: int, second: int, at: int, trip: int, other_trip: int, part: float, other_part: float
 ) -> None:
     # Each server takes its time somewhere between question and answer.
-    clock = Clock.told(at + int(trip * part) + first, at, at + trip)
-    other = Clock.told(at + int(other_trip * other_part) + second, at, at + other_trip)
+    clock = Clock.from_answer(at + int(trip * part) + first, at, at + trip)
+    other = Clock.from_answer(at + int(other_trip * other_part) + second, at, at + other_trip)
     difference = clock.ahead_of(other)
     assert difference.low <= first - second <= difference.high
     assert abs(first - second - difference.least) <= difference.error
 
 
 def test_looks_at_different_moments_allow_for_drift() -> None:
-    clock = Clock.told(0, asked_us=0, answered_us=0)
-    later = Clock.told(10_000_000, asked_us=10_000_000, answered_us=10_000_000)
+    clock = Clock.from_answer(0, asked_us=0, answered_us=0)
+    later = Clock.from_answer(10_000_000, asked_us=10_000_000, answered_us=10_000_000)
     assert later.ahead_of(clock).high == 5_000

@@ -55,13 +55,13 @@ class World:
             start = self.starts[server]
             executed = GtidSet.parse(self.has[server])
             uuid = UUIDS[server.name[0]]
-            server.observed(uuid, (start, start + 1), executed, server.applied)
+            server.observe(uuid, (start, start + 1), executed, server.applied)
             server.sources = sources
-            server.seen_read_only(read_only)
+            server.set_read_only(read_only)
         found = self.election.decide(self.now)
         if found is not None and found is not self.topology.primary:
             self.topology.promote(found)
-            self.election.followed(found)
+            self.election.on_primary(found)
         return None if found is None else found.name
 
     def look(self, rounds: int = 2) -> str | None:
@@ -237,7 +237,7 @@ def test_one_that_opened_before_another_was_followed_is_its_rival(world: World) 
     world.sees(world.c)
     assert world.look() is None
     world.topology.promote(world.c)
-    world.election.followed(world.c)
+    world.election.on_primary(world.c)
     assert world.election.decide(world.now) is None
     assert world.rivals == ["c:1", "b:1"]
 

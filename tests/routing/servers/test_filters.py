@@ -12,7 +12,7 @@ def filters(applier: str | None = "", binary_log: str | None = "") -> Filters:
 def test_nothing_is_lacking_without_filters() -> None:
     replica = filters()
     assert replica.judge(filters()) == ""
-    assert not replica.refused
+    assert not replica.is_refused
     assert replica.text == "none"
 
 
@@ -20,7 +20,7 @@ def test_what_is_not_known_is_not_lacking() -> None:
     replica = Filters()
     assert replica.text is None
     assert replica.judge(Filters()) == ""
-    assert not replica.refused
+    assert not replica.is_refused
     replica.applier = ""
     assert replica.text == "others are not known"
 
@@ -29,9 +29,9 @@ def test_a_cause_is_told_once() -> None:
     replica = filters("REPLICATE_DO_DB = a")
     primary = filters("REPLICATE_DO_DB = z", "binlog_ignore_db = b")
     assert replica.judge(primary) == "REPLICATE_DO_DB = a; binlog_ignore_db = b"
-    assert replica.refused
+    assert replica.is_refused
     assert replica.judge(primary) == ""
-    assert replica.refused
+    assert replica.is_refused
     assert replica.text is not None
     assert replica.text.startswith("REPLICATE_DO_DB = a; lacks")
 
@@ -39,31 +39,31 @@ def test_a_cause_is_told_once() -> None:
 def test_its_own_binary_log_takes_nothing_from_a_replica() -> None:
     replica = filters("", "binlog_ignore_db = mysql")
     assert replica.judge(filters()) == ""
-    assert not replica.refused
+    assert not replica.is_refused
 
 
 def test_what_was_left_out_is_lacking_until_the_replica_is_made_anew() -> None:
     replica, primary = filters("REPLICATE_DO_DB = a"), filters()
     replica.judge(primary)
-    replica.made_anew()
+    replica.on_rebuilt()
     replica.judge(primary)
     replica.applier = ""
     replica.judge(primary)
-    assert replica.refused, "it was made anew under the filter"
-    replica.made_anew()
-    assert replica.refused, "until somebody has looked"
+    assert replica.is_refused, "it was made anew under the filter"
+    replica.on_rebuilt()
+    assert replica.is_refused, "until somebody has looked"
     replica.applier = None
     replica.judge(primary)
-    assert replica.refused, "nobody knows if it has filters"
+    assert replica.is_refused, "nobody knows if it has filters"
     replica.applier = ""
     primary.binary_log = "binlog_do_db = a"
     assert replica.judge(primary) == ""
     primary.binary_log = ""
     replica.judge(primary)
-    assert replica.refused
-    replica.made_anew()
+    assert replica.is_refused
+    replica.on_rebuilt()
     replica.judge(primary)
-    assert not replica.refused
+    assert not replica.is_refused
     replica.applier = "REPLICATE_DO_DB = a"
     assert replica.judge(primary) == "REPLICATE_DO_DB = a", "that is news"
 
@@ -73,4 +73,4 @@ def test_what_is_lacking_may_be_allowed() -> None:
     replica.allowed = True
     assert replica.judge(filters())
     assert replica.lacking
-    assert not replica.refused
+    assert not replica.is_refused

@@ -84,11 +84,11 @@ def test_whoever_is_served_had_come_before_the_question(steps: list[tuple[int, i
             arrived[readers] = clock
             gathering.arrive(readers)
         elif kind == 2:
-            asked = gathering.begin()
-            assert bool(asked) <= (asked_at is None)
-            if asked:
+            askers = gathering.begin()
+            assert bool(askers) <= (asked_at is None)
+            if askers:
                 asked_at = clock
-                assert set(asked) == set(arrived)  # nobody has to wait for another
+                assert set(askers) == set(arrived)  # nobody has to wait for another
         elif kind == 3:
             served = gathering.end()
             assert bool(served) <= (asked_at is not None)

@@ -350,7 +350,7 @@ class TestUnmeasured:
         assert lag.cause
         take(lag, look(1, f"{A}:1", f"{A}:1", queued=stamped(1, 1.0)))
         assert not lag.cause
-        lag.unmeasured("access denied")
+        lag.set_unmeasured("access denied")
         assert (lag.cause, lag.sources) == ("access denied", [])
 
     def test_a_replica_without_a_channel(self) -> None:

@@ -18,7 +18,7 @@ STARTED_AGAIN = (200.0, 201.0)
 @pytest.fixture
 def server() -> Server:
     found = Server("replica:3306", Role.REPLICA)
-    found.observed(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
+    found.observe(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
     return found
 
 
@@ -36,7 +36,7 @@ def test_a_server_that_was_not_asked_has_proved_nothing() -> None:
     server = Server("replica:3306", Role.REPLICA)
     assert server.applied == EMPTY
     assert server.epoch == 0
-    server.proved(gtids(f"{V}:1"), 1)
+    server.add_proof(gtids(f"{V}:1"), 1)
     assert server.applied == EMPTY
 
 
@@ -44,42 +44,42 @@ def test_a_server_that_was_not_asked_has_proved_nothing() -> None:
 
 
 def test_proofs_add_up(server: Server) -> None:
-    server.proved(gtids(f"{V}:8"), server.epoch)
-    server.proved(gtids(f"{V}:6-7"), server.epoch)
-    server.proved(gtids(f"{U}:1"), server.epoch)
+    server.add_proof(gtids(f"{V}:8"), server.epoch)
+    server.add_proof(gtids(f"{V}:6-7"), server.epoch)
+    server.add_proof(gtids(f"{U}:1"), server.epoch)
     assert server.applied == gtids(f"{U}:1,{V}:1-8")
-    server.proved(gtids(f"{V}:2"), server.epoch)
+    server.add_proof(gtids(f"{V}:2"), server.epoch)
     assert server.applied == gtids(f"{U}:1,{V}:1-8")
 
 
 def test_many_proofs_add_up(server: Server) -> None:
     for number in range(10, 1000):
-        server.proved(gtids(f"{V}:{number}"), server.epoch)
+        server.add_proof(gtids(f"{V}:{number}"), server.epoch)
         assert len(server._pending) < 100
     assert server.applied == gtids(f"{V}:1-5:10-999")
 
 
 def test_a_connection_of_another_epoch_proves_nothing(server: Server) -> None:
     for epoch in (server.epoch - 1, server.epoch + 1):
-        server.proved(gtids(f"{V}:9"), epoch)
+        server.add_proof(gtids(f"{V}:9"), epoch)
     assert server.applied == gtids(f"{V}:1-5")
 
 
 def test_what_is_read_of_a_server_adds_up(server: Server) -> None:
     epoch = server.epoch
     applied = server.applied
-    assert server.observed(U, STARTED, gtids(f"{V}:1-9"), applied) == epoch
+    assert server.observe(U, STARTED, gtids(f"{V}:1-9"), applied) == epoch
     assert server.applied == gtids(f"{V}:1-9")
     # An answer that was on its way for longer takes nothing back.
-    assert server.observed(U, STARTED, gtids(f"{V}:1-7"), applied) == epoch
+    assert server.observe(U, STARTED, gtids(f"{V}:1-7"), applied) == epoch
     assert server.applied == gtids(f"{V}:1-9")
 
 
 def test_a_proof_of_another_connection_may_be_newer_than_what_is_read(server: Server) -> None:
     before = server.applied
-    server.proved(gtids(f"{V}:20"), server.epoch)
+    server.add_proof(gtids(f"{V}:20"), server.epoch)
     epoch = server.epoch
-    assert server.observed(U, STARTED, gtids(f"{V}:1-8"), before) == epoch
+    assert server.observe(U, STARTED, gtids(f"{V}:1-8"), before) == epoch
     assert server.applied == gtids(f"{V}:1-8:20")
 
 
@@ -88,24 +88,24 @@ def test_a_proof_of_another_connection_may_be_newer_than_what_is_read(server: Se
 
 def test_another_uuid_is_another_server(server: Server) -> None:
     epoch = server.epoch
-    assert server.observed(V, STARTED, gtids(f"{V}:1-9"), server.applied) == epoch + 1
+    assert server.observe(V, STARTED, gtids(f"{V}:1-9"), server.applied) == epoch + 1
     assert server.uuid == V
     assert server.applied == gtids(f"{V}:1-9")
 
 
 def test_gtids_that_are_gone_begin_anew(server: Server) -> None:
     epoch = server.epoch
-    server.proved(gtids(f"{V}:6"), epoch)
+    server.add_proof(gtids(f"{V}:6"), epoch)
     before = server.applied
-    assert server.observed(U, STARTED, gtids(f"{V}:1-5"), before) == epoch + 1
+    assert server.observe(U, STARTED, gtids(f"{V}:1-5"), before) == epoch + 1
     assert server.applied == gtids(f"{V}:1-5")
-    server.proved(gtids(f"{V}:6"), epoch)  # by a WAIT on the incarnation before
+    server.add_proof(gtids(f"{V}:6"), epoch)  # by a WAIT on the incarnation before
     assert server.applied == gtids(f"{V}:1-5")
 
 
 def test_pending_proofs_end_with_their_incarnation(server: Server) -> None:
-    server.proved(gtids(f"{V}:6"), server.epoch)
-    server.observed(V, STARTED, EMPTY, EMPTY)
+    server.add_proof(gtids(f"{V}:6"), server.epoch)
+    server.observe(V, STARTED, EMPTY, EMPTY)
     assert server.applied == EMPTY
 
 
@@ -127,7 +127,7 @@ def test_a_restart_is_seen_by_the_start(
     server: Server, started: tuple[float, float], same: bool
 ) -> None:
     epoch = server.epoch
-    server.observed(U, started, gtids(f"{V}:1-5"), server.applied)
+    server.observe(U, started, gtids(f"{V}:1-5"), server.applied)
     assert (server.epoch == epoch) is same
 
 
@@ -135,15 +135,15 @@ def test_clocks_that_drift_apart_are_no_restart(server: Server) -> None:
     epoch = server.epoch
     for step in range(1, 101):
         started = (STARTED[0] + 0.5 * step, STARTED[1] + 0.5 * step)
-        server.observed(U, started, gtids(f"{V}:1-5"), server.applied)
+        server.observe(U, started, gtids(f"{V}:1-5"), server.applied)
     assert server.epoch == epoch
 
 
 def test_a_restarted_server_keeps_only_what_it_shows_now(server: Server) -> None:
-    server.proved(gtids(f"{V}:6-9"), server.epoch)
-    server.observed(U, (900.0, 901.0), gtids(f"{V}:1-9"), server.applied)
+    server.add_proof(gtids(f"{V}:6-9"), server.epoch)
+    server.observe(U, (900.0, 901.0), gtids(f"{V}:1-9"), server.applied)
     assert server.applied == gtids(f"{V}:1-9")
-    server.observed(U, (1900.0, 1901.0), gtids(f"{V}:1-8"), server.applied)
+    server.observe(U, (1900.0, 1901.0), gtids(f"{V}:1-8"), server.applied)
     assert server.applied == gtids(f"{V}:1-8")
 
 
@@ -168,7 +168,7 @@ def test_nothing_counts_as_applied_that_the_server_has_not(steps: list[int]) -> 
     def ask() -> int:
         before = server.applied
         started = (1000.0 * truth.incarnation, 1000.0 * truth.incarnation + 1)
-        return server.observed(U, started, executed(), before)
+        return server.observe(U, started, executed(), before)
 
     epochs = {0: ask()}
     for step in steps:
@@ -177,14 +177,14 @@ def test_nothing_counts_as_applied_that_the_server_has_not(steps: list[int]) -> 
         elif step == 2:
             epochs[truth.incarnation] = ask()
         elif step == 3 and truth.incarnation in epochs:
-            server.proved(executed(), epochs[truth.incarnation])
+            server.add_proof(executed(), epochs[truth.incarnation])
         elif step == 4:
             truth.incarnation += 1
             truth.executed = 1
             epochs[truth.incarnation] = ask()
         else:
             # A proof by the incarnation before arrives late.
-            server.proved(gtids(f"{V}:1-99"), epochs.get(truth.incarnation - 1, -1))
+            server.add_proof(gtids(f"{V}:1-99"), epochs.get(truth.incarnation - 1, -1))
         assert server.applied <= executed()
 
 
@@ -212,11 +212,11 @@ def test_progress_ends_the_pause(server: Server, proof: str) -> None:
     server.timed_out(50.0)
     server.timed_out(51.0)
     if proof == "wait":
-        server.proved(gtids(f"{V}:6"), server.epoch)
+        server.add_proof(gtids(f"{V}:6"), server.epoch)
     elif proof == "observed":
-        server.observed(U, STARTED, gtids(f"{V}:1-6"), server.applied)
+        server.observe(U, STARTED, gtids(f"{V}:1-6"), server.applied)
     else:
-        server.observed(V, STARTED, EMPTY, EMPTY)
+        server.observe(V, STARTED, EMPTY, EMPTY)
     assert server.behind_until == 0
     server.timed_out(60.0)
     assert server.behind_until == 60.25
@@ -224,30 +224,30 @@ def test_progress_ends_the_pause(server: Server, proof: str) -> None:
 
 def test_what_is_no_progress_does_not_end_the_pause(server: Server) -> None:
     server.timed_out(50.0)
-    server.observed(U, STARTED, gtids(f"{V}:1-5"), server.applied)
-    server.proved(gtids(f"{V}:1"), server.epoch - 1)
+    server.observe(U, STARTED, gtids(f"{V}:1-5"), server.applied)
+    server.add_proof(gtids(f"{V}:1"), server.epoch - 1)
     assert server.behind_until == 50.25
 
 
 def test_each_failure_to_connect_doubles_the_pause(server: Server) -> None:
     pauses = []
     for _ in range(7):
-        server.unreachable(50.0)
+        server.set_unreachable(50.0)
         pauses.append(server.down_until - 50)
     assert pauses == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
-    server.reached()
+    server.set_reachable()
     assert server.down_until == 0
-    server.unreachable(50.0)
+    server.set_unreachable(50.0)
     assert server.down_until == 50.25
 
 
 def test_one_attempt_at_a_time_after_a_failure(server: Server) -> None:
-    server.trying(55.0)
+    server.begin_attempt(55.0)
     assert server.down_until == 0  # many may connect to a healthy server at once
-    server.unreachable(50.0)
-    server.trying(55.0)
+    server.set_unreachable(50.0)
+    server.begin_attempt(55.0)
     assert server.down_until == 55.0
-    server.trying(52.0)
+    server.begin_attempt(52.0)
     assert server.down_until == 55.0
 
 
@@ -354,7 +354,7 @@ def test_no_term_comes_twice(steps: list[int]) -> None:
         else:  # some server was started again
             starts += 10.0
             server = topology.servers[step - 2]
-            server.observed(U, (starts, starts), EMPTY, EMPTY)
+            server.observe(U, (starts, starts), EMPTY, EMPTY)
             if server is not topology.primary:
                 assert topology.term == terms[-1]
                 continue
@@ -366,10 +366,10 @@ def test_no_term_comes_twice(steps: list[int]) -> None:
 
 
 def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
-    server.proved(gtids(f"{V}:6"), server.epoch)
+    server.add_proof(gtids(f"{V}:6"), server.epoch)
     before = server.applied
     epoch = server.epoch
-    server.confirmed(epoch, 7.0)
+    server.add_confirmation(epoch, 7.0)
     server.distrust(epoch - 1)
     assert server.applied == before
     server.timed_out(1.0)
@@ -379,8 +379,8 @@ def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
     assert server.confirmed_at == 0
     assert not server.behind_until
     # Answers over its open connections are about the incarnation before.
-    server.proved(gtids(f"{V}:6"), epoch)
-    server.confirmed(epoch, 8.0)
+    server.add_proof(gtids(f"{V}:6"), epoch)
+    server.add_confirmation(epoch, 8.0)
     assert server.applied == EMPTY
     assert server.confirmed_at == 0
 
@@ -389,21 +389,21 @@ def test_an_answer_of_the_time_before_a_new_incarnation_proves_nothing(server: S
     before, epoch = server.applied, server.epoch
     server.distrust(epoch)
     new = server.epoch
-    assert server.observed(U, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == new
+    assert server.observe(U, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == new
     assert server.applied == EMPTY
     # Nor does the answer of another process count: its connection is not used.
-    assert server.observed(V, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == epoch
+    assert server.observe(V, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == epoch
     assert server.applied == EMPTY
     assert server.uuid == U
-    assert server.observed(U, STARTED, gtids(f"{V}:1-2"), server.applied, 0.0, new) == new
+    assert server.observe(U, STARTED, gtids(f"{V}:1-2"), server.applied, 0.0, new) == new
     assert server.applied == gtids(f"{V}:1-2")
 
 
 def test_the_last_confirmation_counts(server: Server) -> None:
-    server.confirmed(server.epoch, 5.0)
-    server.confirmed(server.epoch, 4.0)
+    server.add_confirmation(server.epoch, 5.0)
+    server.add_confirmation(server.epoch, 4.0)
     assert server.confirmed_at == 5
-    server.observed(V, STARTED, gtids(f"{V}:1-9"), EMPTY, sent_at=6.0)
+    server.observe(V, STARTED, gtids(f"{V}:1-9"), EMPTY, sent_at=6.0)
     assert server.confirmed_at == 6
 
 
@@ -411,13 +411,13 @@ def test_what_a_confirmation_does_not_speak_of_does_not_join(server: Server) -> 
     """Otherwise it would count for longer than its own age allows."""
     server.proof_max_age = 2.0
     server.asks(5.0)
-    server.proved(gtids(f"{V}:6"), server.epoch, 4.9)
-    server.observed(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 4.9)
+    server.add_proof(gtids(f"{V}:6"), server.epoch, 4.9)
+    server.observe(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 4.9)
     assert server.applied == gtids(f"{V}:1-5")
-    server.proved(gtids(f"{V}:6"), server.epoch, 5.0)
-    server.observed(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 5.1)
+    server.add_proof(gtids(f"{V}:6"), server.epoch, 5.0)
+    server.observe(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 5.1)
     assert server.applied == gtids(f"{V}:1-7")
-    server.confirmed(server.epoch, 5.0)
+    server.add_confirmation(server.epoch, 5.0)
     assert not server.is_doubtful(6.9)
     assert server.is_doubtful(7.0)
 
@@ -439,7 +439,7 @@ def test_a_yes_that_was_asked_for_before_a_no_came_is_older(server: Server) -> N
 @pytest.fixture
 def topology() -> Topology:
     found = Topology("a:1", ["b:2", "c:3"])
-    found.primary.observed(U, STARTED, gtids(f"{U}:1-5"), EMPTY)
+    found.primary.observe(U, STARTED, gtids(f"{U}:1-5"), EMPTY)
     return found
 
 
@@ -464,8 +464,8 @@ def test_what_the_primary_has_not(
     first, second = topology.replicas
     topology.compare([held(first, had), held(second, "")], gtids(has))
     assert first.errant == gtids(errant)
-    assert first.diverged is diverged
-    assert not second.diverged
+    assert first.has_diverged is diverged
+    assert not second.has_diverged
     assert not second.errant
 
 
@@ -474,22 +474,22 @@ def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
     topology.compare([held(first, f"{U}:1-6")], gtids(f"{U}:1-5"))
     topology.compare([held(first, f"{U}:1-6")], gtids(f"{U}:1-6"))
     assert not first.errant
-    assert first.diverged
+    assert first.has_diverged
 
 
 def test_who_had_strayed_before_the_start_has_while_it_has_any_of_that(topology: Topology) -> None:
     first, second = topology.replicas
     topology.remember_diverged({V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")})
     assert topology.diverged_gtids == {V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")}, "nobody was met"
-    first.observed(V, STARTED, gtids(f"{U}:1-5"), EMPTY)  # it has lost the last one since
+    first.observe(V, STARTED, gtids(f"{U}:1-5"), EMPTY)  # it has lost the last one since
     assert first.diverged_gtids == gtids(f"{U}:4-5")
     assert not first.gtids_trustworthy
-    assert not second.diverged
+    assert not second.has_diverged
     assert topology.diverged_gtids == {V: gtids(f"{U}:4-5"), W: gtids(f"{U}:5")}
-    second.observed(W, STARTED, gtids(f"{U}:1-4"), EMPTY)
+    second.observe(W, STARTED, gtids(f"{U}:1-4"), EMPTY)
     assert second.gtids_trustworthy, "it was made anew"
     assert topology.diverged_gtids == {V: gtids(f"{U}:4-5")}
-    first.observed(W, STARTED, gtids(f"{U}:1-5"), EMPTY)
+    first.observe(W, STARTED, gtids(f"{U}:1-5"), EMPTY)
     assert topology.diverged_gtids == {}, "another server"
 
 
@@ -508,24 +508,24 @@ def test_what_a_replica_still_has_under_other_names_counts(
 ) -> None:
     first, _ = topology.replicas
     had = gtids(f"{U}:1-9")
-    first.observed(V, STARTED, had, EMPTY)
+    first.observe(V, STARTED, had, EMPTY)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
     first.filters.applier = "REPLICATE_DO_DB = app"
     first.filters.judge(topology.primary.filters)
     first.filters.applier = ""  # the filter is removed
-    assert first.diverged
+    assert first.has_diverged
     assert not first.gtids_trustworthy
     if distrusted:
         first.distrust(first.epoch)
-        assert first.diverged, "nobody knows what is left"
-    first.observed(V, STARTED, gtids(left), first.applied)
+        assert first.has_diverged, "nobody knows what is left"
+    first.observe(V, STARTED, gtids(left), first.applied)
     first.filters.judge(topology.primary.filters)
     assert first.diverged_gtids == gtids(diverged_gtids)
     assert first.filters.lacking is lacking
     held = topology.held_by_replicas()
     topology.compare(held, gtids(f"{U}:1-20"))
     assert first.diverged_gtids == gtids(diverged_gtids)
-    first.observed(W, STARTED, had, first.applied)
+    first.observe(W, STARTED, had, first.applied)
     first.filters.judge(topology.primary.filters)
     topology.compare(held, EMPTY)
     assert first.gtids_trustworthy, "another server"
@@ -540,30 +540,30 @@ def test_who_was_reset_got_since_what_did_not_come_with_older_data(
 ) -> None:
     """RESET BINARY LOGS AND GTIDS, and new transactions before anybody has looked."""
     first, _ = topology.replicas
-    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
-    assert first.diverged
+    assert first.has_diverged
     if distrusted:
         first.distrust(first.epoch)
-    first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    first.observe(V, STARTED, gtids(f"{U}:1-5"), first.applied)
     assert first.regained == gtids(f"{U}:3-5")
     assert not first.gtids_trustworthy, "nobody knows yet how it got them"
-    first.got_again(gtids(f"{U}:1-5"), gtids(purged))
+    first.judge_regained(gtids(f"{U}:1-5"), gtids(purged))
     assert first.diverged_gtids == gtids(diverged_gtids)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-5"))
     assert first.diverged_gtids == gtids(diverged_gtids)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-4"))
     assert gtids(f"{U}:5") <= first.diverged_gtids, "the primary has lost that since"
-    first.got_again(gtids(f"{U}:1-5"), EMPTY)
+    first.judge_regained(gtids(f"{U}:1-5"), EMPTY)
     assert gtids(f"{U}:5") <= first.diverged_gtids, "and it did not get that again"
 
 
 def test_who_was_reset_once_more_is_asked_once_more(topology: Topology) -> None:
     first, _ = topology.replicas
-    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
-    first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
-    first.got_again(gtids(f"{U}:1-3"), EMPTY)
+    first.observe(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    first.judge_regained(gtids(f"{U}:1-3"), EMPTY)
     assert first.diverged_gtids == gtids(f"{U}:3-5"), "it was reset between two answers"
 
 
@@ -571,14 +571,14 @@ def test_a_comparison_with_what_was_there_before_is_judged_by_what_is_left(
     topology: Topology,
 ) -> None:
     first, second = topology.replicas
-    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
-    second.observed(W, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    second.observe(W, STARTED, gtids(f"{U}:1-9"), EMPTY)
     before = topology.held_by_replicas()
-    first.observed(V, STARTED, gtids(f"{U}:1-3"), first.applied)
-    second.observed(W, STARTED_AGAIN, gtids(f"{U}:1-7"), second.applied)
+    first.observe(V, STARTED, gtids(f"{U}:1-3"), first.applied)
+    second.observe(W, STARTED_AGAIN, gtids(f"{U}:1-7"), second.applied)
     topology.compare(before, gtids(f"{U}:1-2"))
     assert first.diverged_gtids == first.regained == gtids(f"{U}:3")
-    first.got_again(gtids(f"{U}:1-3"), EMPTY)
+    first.judge_regained(gtids(f"{U}:1-3"), EMPTY)
     assert first.gtids_trustworthy
     assert second.diverged_gtids == gtids(f"{U}:3-7"), "a crash leaves what it has"
     assert not second.regained
@@ -590,17 +590,17 @@ def test_an_earlier_reset_acquits_nobody_of_what_it_has_kept_since(
 ) -> None:
     """A replica was reset once. Later it begins anew, and has all that the primary has lost."""
     first, _ = topology.replicas
-    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
-    first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.observe(V, STARTED, gtids(f"{U}:1-5"), first.applied)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-5"))
     assert first.gtids_trustworthy
     before = topology.held_by_replicas()
     started = STARTED_AGAIN if how == "restarted" else STARTED
     if how == "distrusted":
         first.distrust(first.epoch)
-    first.observed(V, started, gtids(f"{U}:1-5"), first.applied)
+    first.observe(V, started, gtids(f"{U}:1-5"), first.applied)
     topology.compare(before, gtids(f"{U}:1-3"))
-    first.got_again(gtids(f"{U}:1-5"), EMPTY)
+    first.judge_regained(gtids(f"{U}:1-5"), EMPTY)
     assert first.diverged_gtids == gtids(f"{U}:4-5")
 
 
@@ -611,21 +611,21 @@ def test_who_followed_a_primary_that_lost_transactions_differs_from_one_that_has
     """But not if the one that has them was made anew before it became the primary."""
     first, second = topology.replicas
     had = gtids(f"{U}:1-9")
-    first.observed(V, STARTED, had, EMPTY)
-    second.observed(W, STARTED, gtids(f"{U}:1-7"), EMPTY)
+    first.observe(V, STARTED, had, EMPTY)
+    second.observe(W, STARTED, gtids(f"{U}:1-7"), EMPTY)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
-    assert (first.diverged, second.diverged) == (True, False)
+    assert (first.has_diverged, second.has_diverged) == (True, False)
     topology.promote(first)
-    first.observed("another" if rebuilt else V, STARTED, had, had)
+    first.observe("another" if rebuilt else V, STARTED, had, had)
     topology.compare(topology.held_by_replicas(), had)
-    assert [server.diverged for server in topology.servers] == [False] + [not rebuilt] * 2
+    assert [server.has_diverged for server in topology.servers] == [False] + [not rebuilt] * 2
 
 
 def test_only_a_start_since_the_last_question_has_broken_connections(server: Server) -> None:
-    server.observed(U, STARTED, gtids(f"{V}:1-5"), EMPTY, 500.0)
+    server.observe(U, STARTED, gtids(f"{V}:1-5"), EMPTY, 500.0)
     before = server.started_epoch
-    server.observed(U, (160.0, 161.0), gtids(f"{V}:1-5"), EMPTY, 501.0)  # a clock was set
+    server.observe(U, (160.0, 161.0), gtids(f"{V}:1-5"), EMPTY, 501.0)  # a clock was set
     assert server.epoch > before
     assert server.started_epoch == before
-    server.observed(U, (502.0, 503.0), gtids(f"{V}:1-5"), EMPTY, 504.0)
+    server.observe(U, (502.0, 503.0), gtids(f"{V}:1-5"), EMPTY, 504.0)
     assert server.started_epoch == server.epoch

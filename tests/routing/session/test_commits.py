@@ -22,7 +22,7 @@ def ended(
     temporary: bool = False,
 ) -> bool:
     statement = None if sql is None else classify(sql.encode())
-    commits.transaction.restored(IN_TRANS if inside else 0)
+    commits.transaction.on_restore(IN_TRANS if inside else 0)
     return commits.ended(statement, named, list(changes), temporary)
 
 

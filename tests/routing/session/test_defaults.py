@@ -32,12 +32,12 @@ def begins(**others: str) -> Defaults:
     return defaults_of("\x1f".join({**VALUES, **others}.values()).encode())
 
 
-def told(**others: str) -> dict[str, str]:
+def shown_differences(**others: str) -> dict[str, str]:
     return dict(differences(begins(**others), begins()))
 
 
 def test_where_servers_agree_nothing_is_told() -> None:
-    assert told() == {}
+    assert shown_differences() == {}
     assert begins() == begins()
 
 
@@ -66,7 +66,7 @@ def test_where_servers_agree_nothing_is_told() -> None:
     ],
 )
 def test_what_differs_is_told(own: dict[str, str], literals: dict[str, str]) -> None:
-    assert told(**own) == literals
+    assert shown_differences(**own) == literals
 
 
 def test_utc_has_a_name_everywhere() -> None:

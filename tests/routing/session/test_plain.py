@@ -42,15 +42,15 @@ def have_held_a_temporary_table(session: Session) -> None:
 
 def pinged_after_an_error(session: Session) -> None:
     fail(session)
-    session.transaction.pinged(AUTOCOMMIT)
+    session.transaction.on_ping(AUTOCOMMIT)
 
 
 def switch_autocommit_off(session: Session) -> None:
-    session.transaction.autocommit_set(False)
+    session.transaction.on_autocommit_set(False)
 
 
 def begin_without_autocommit(session: Session) -> None:
-    session.connected("", autocommit=False)
+    session.on_connect("", autocommit=False)
 
 
 def be_refused(session: Session) -> None:
@@ -58,7 +58,7 @@ def be_refused(session: Session) -> None:
 
 
 def be_objected_to(session: Session) -> None:
-    session.rejections.add(REPLICA, "no such role", session.told, 1.0)
+    session.rejections.add(REPLICA, "no such role", session.state_versions, 1.0)
 
 
 def track_all(session: Session) -> None:
@@ -78,10 +78,10 @@ CHANGES: Final = [
     lambda session: session.adjust(rules(scope=Scope.APPLICATION)),
     *(open_transaction, open_read_only, fail, pinged_after_an_error),
     *(switch_autocommit_off, begin_without_autocommit),
-    attribute("suspect", True),
-    attribute("noted", True),
-    lambda session: session.chose_schema("performance_schema"),
-    lambda session: session.chose_schema("INFORMATION_SCHEMA"),
+    attribute("trackers_pending", True),
+    attribute("result_trackers_pending", True),
+    lambda session: session.set_schema("performance_schema"),
+    lambda session: session.set_schema("INFORMATION_SCHEMA"),
     *(set_transaction, hold, have_held_a_temporary_table),
     *(be_refused, be_objected_to, track_all),
 ]
@@ -115,11 +115,11 @@ def test_a_client_that_tracks_something_else(level: Level, tracked: str) -> None
 def test_what_a_session_wrote_and_saw_leaves_it_plain() -> None:
     session = Session(rules(), 0)
     session.may_have_written()
-    session.showed(REPLICA, 1)
+    session.record_answer(REPLICA, 1)
     session.user_variables.forget()
     session.set_variable("sql_mode", "'ANSI'")
-    session.chose_schema("shop")
-    session.took_role("ALL")
+    session.set_schema("shop")
+    session.set_role("ALL")
     assert is_plain(session)
 
 

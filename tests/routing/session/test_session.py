@@ -43,26 +43,26 @@ def primary() -> Server:
 def test_it_is_the_union_of_all_that_was_written(session: Session, primary: Server) -> None:
     assert session.required == EMPTY
     for text in (f"{U}:7", f"{U}:3", f"{V}:1", f"{U}:tag:2", f"{U}:4-5"):
-        session.wrote(gtids(text), primary)
+        session.record_write(gtids(text), primary)
     assert session.required == gtids(f"{U}:3-5:7:tag:2,{V}:1")
 
 
 def test_what_the_primary_lacks_is_required_all_the_same(session: Session, primary: Server) -> None:
-    primary.observed(U, (0, 0), gtids(f"{U}:1-3"), EMPTY)
+    primary.observe(U, (0, 0), gtids(f"{U}:1-3"), EMPTY)
     for number in range(1, 60, 2):
-        session.wrote(gtids(f"{U}:{number}"), primary)
+        session.record_write(gtids(f"{U}:{number}"), primary)
     assert gtids(f"{U}:59") <= session.required
 
 
 def test_gaps_are_closed_by_what_the_primary_is_known_to_have(
     session: Session, primary: Server
 ) -> None:
-    primary.observed(U, (0, 0), gtids(f"{U}:1-100,{V}:1-100"), EMPTY)
+    primary.observe(U, (0, 0), gtids(f"{U}:1-100,{V}:1-100"), EMPTY)
     own = [10 + 2 * k for k in range(COMPACT_ABOVE)]
     for number in own:
-        session.wrote(gtids(f"{U}:{number}"), primary)
+        session.record_write(gtids(f"{U}:{number}"), primary)
     assert session.required.interval_count == COMPACT_ABOVE  # short enough as it is
-    session.wrote(gtids(f"{U}:{own[-1] + 2}"), primary)
+    session.record_write(gtids(f"{U}:{own[-1] + 2}"), primary)
     # Nothing is added before the first, after the last, or of another source.
     assert session.required == gtids(f"{U}:10-{own[-1] + 2}")
 
@@ -72,15 +72,15 @@ def test_closing_gaps_never_forgets_and_never_invents(written: list[int], others
     session = session_at()
     primary = Server("primary:3306", Role.PRIMARY)
     for number in sorted(others):
-        primary.proved(gtids(f"{U}:{number}"), 0)
+        primary.add_proof(gtids(f"{U}:{number}"), 0)
     committed = EMPTY
     for number in sorted(others):
         committed |= gtids(f"{U}:{number}")
     for number in written:
         new_gtid = gtids(f"{U}:{number}")
         committed |= new_gtid
-        session.wrote(new_gtid, primary)
-        primary.proved(new_gtid, 0)
+        session.record_write(new_gtid, primary)
+        primary.add_proof(new_gtid, 0)
         assert new_gtid <= session.required
     own = EMPTY
     for number in written:
@@ -92,12 +92,12 @@ def test_closing_gaps_never_forgets_and_never_invents(written: list[int], others
 
 
 def test_a_probe_makes_it_known_again(session: Session, primary: Server) -> None:
-    session.wrote(gtids(f"{V}:5"), primary)
+    session.record_write(gtids(f"{V}:5"), primary)
     assert not session.wants_probe
     session.may_have_written()
     assert session.unknown
     assert session.wants_probe
-    session.probed(gtids(f"{U}:1-9"))
+    session.on_probe(gtids(f"{U}:1-9"))
     assert not session.unknown
     assert not session.wants_probe
     # All that the primary has, and what was required before.
@@ -106,25 +106,25 @@ def test_a_probe_makes_it_known_again(session: Session, primary: Server) -> None
 
 def test_a_write_does_not_make_it_known_again(session: Session, primary: Server) -> None:
     session.may_have_written()
-    session.wrote(gtids(f"{U}:5"), primary)
+    session.record_write(gtids(f"{U}:5"), primary)
     assert session.unknown
 
 
 def test_a_probe_of_a_known_set_closes_gaps_and_adds_nothing_else(
     session: Session, primary: Server
 ) -> None:
-    session.wrote(gtids(f"{U}:3:7"), primary)
-    session.probed(gtids(f"{U}:1-100,{V}:1-100"))
+    session.record_write(gtids(f"{U}:3:7"), primary)
+    session.on_probe(gtids(f"{U}:1-100,{V}:1-100"))
     assert session.required == gtids(f"{U}:3-7")
 
 
 def test_a_set_with_many_gaps_wants_a_probe(session: Session, primary: Server) -> None:
     for k in range(PROBE_ABOVE):
-        session.wrote(gtids(f"{U}:{2 * k + 1}"), primary)
+        session.record_write(gtids(f"{U}:{2 * k + 1}"), primary)
     assert not session.wants_probe
-    session.wrote(gtids(f"{U}:{2 * PROBE_ABOVE + 1}"), primary)
+    session.record_write(gtids(f"{U}:{2 * PROBE_ABOVE + 1}"), primary)
     assert session.wants_probe
-    session.probed(gtids(f"{U}:1-1000"))
+    session.on_probe(gtids(f"{U}:1-1000"))
     assert session.required.interval_count == 1
     assert not session.wants_probe
 
@@ -133,13 +133,13 @@ def test_gaps_that_a_probe_does_not_close_are_not_asked_about_again(
     session: Session, primary: Server
 ) -> None:
     for k in range(PROBE_ABOVE + 1):
-        session.wrote(gtids(f"{U}:{2 * k + 1}"), primary)
-    session.probed(session.required)
+        session.record_write(gtids(f"{U}:{2 * k + 1}"), primary)
+    session.on_probe(session.required)
     assert not session.wants_probe
     for k in range(PROBE_ABOVE + 1, 2 * (PROBE_ABOVE + 1)):
-        session.wrote(gtids(f"{U}:{2 * k + 1}"), primary)
+        session.record_write(gtids(f"{U}:{2 * k + 1}"), primary)
     assert not session.wants_probe
-    session.wrote(gtids(f"{V}:1"), primary)
+    session.record_write(gtids(f"{V}:1"), primary)
     assert session.wants_probe
 
 
@@ -148,23 +148,23 @@ def test_gaps_that_a_probe_does_not_close_are_not_asked_about_again(
 
 def test_roles_and_schemas_count_each_time_they_are_given(session: Session) -> None:
     assert (session.role, session.role_version) == (None, 0)
-    session.chose_schema("app")
-    session.chose_schema("app")
+    session.set_schema("app")
+    session.set_schema("app")
     assert session.schema_version == 2
     assert (session.schema_role, session.schema_role_version) == (None, 0)
-    session.took_role("reader")
-    session.took_role("reader")
+    session.set_role("reader")
+    session.set_role("reader")
     assert (session.role, session.role_version) == ("reader", 2)
     assert session.schema_role_version == 0
-    session.chose_schema("app")
+    session.set_schema("app")
     assert (session.schema_role, session.schema_role_version) == ("reader", 2)
 
 
 def test_a_reset_keeps_the_role_and_another_login_does_not(session: Session) -> None:
-    session.took_role("reader")
+    session.set_role("reader")
     session.reset()
     assert (session.role, session.role_version) == ("reader", 1)
-    session.logged_in("another")
+    session.on_login("another")
     assert (session.user, session.role, session.role_version) == ("another", None, 0)
 
 
@@ -172,18 +172,18 @@ def test_roles_that_only_the_primary_knows_are_none_until_it_names_them(
     session: Session,
 ) -> None:
     """So that no replica lets a session read by a role that the primary has not given it."""
-    session.began_with_roles("`a`@`%`")
+    session.set_login_roles("`a`@`%`")
     assert session.active_roles == "`a`@`%`"
     for role in ("ALL", "all EXCEPT `b`", "DEFAULT"):
-        session.took_role(role)
+        session.set_role(role)
         assert session.active_roles == NO_ROLE
         version = session.role_version
-        session.has_roles("`b`@`%`,`c`@`%`")
+        session.set_active_roles("`b`@`%`,`c`@`%`")
         assert session.active_roles == "`b`@`%`,`c`@`%`"
         assert session.role_version == version + 1
-    session.took_role("`b`")
+    session.set_role("`b`")
     assert session.active_roles == "`b`"
-    session.has_roles("`\u00e9`@`%`")
+    session.set_active_roles("`\u00e9`@`%`")
     assert session.active_roles == NO_ROLE
 
 
@@ -191,16 +191,16 @@ def test_roles_that_only_the_primary_knows_are_none_until_it_names_them(
 
 
 def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: Server) -> None:
-    session.connected("ANSI_QUOTES")
-    session.wrote(gtids(f"{U}:5"), primary)
+    session.on_connect("ANSI_QUOTES")
+    session.record_write(gtids(f"{U}:5"), primary)
     session.may_have_written()
     session.schema = "app"
     session.avoided = frozenset({primary})
-    session.transaction.restored(IN_TRANS)
-    session.transaction.autocommit_set(False)
+    session.transaction.on_restore(IN_TRANS)
+    session.transaction.on_autocommit_set(False)
     session.pins.take(PinReason.TABLE_LOCK)
     session.transaction.modes.set_next("transaction_read_only", "ON")
-    session.diagnostics.ran(ConnectionArea(primary), PARTS, 2, 1)
+    session.diagnostics.on_success(ConnectionArea(primary), PARTS, 2, 1)
     session.set_variable("time_zone", "'+00:00'")
     session.lexer_modes.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
     session.lexer_modes.set_sql_mode(None)
@@ -233,11 +233,11 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
 
 
 def test_a_server_that_starts_sessions_without_autocommit(session: Session) -> None:
-    session.connected("", autocommit=False)
+    session.on_connect("", autocommit=False)
     transaction = session.transaction
     assert not transaction.autocommit
     assert not transaction.status_tells
-    transaction.autocommit_set(True)  # SET autocommit = 1
+    transaction.on_autocommit_set(True)  # SET autocommit = 1
     session.reset()
     assert not transaction.autocommit
     assert not transaction.status_tells
@@ -256,19 +256,19 @@ def test_what_a_session_begins_with_is_as_if_it_had_set_it(
     session: Session, level: str, apart: bool, serializable: bool
 ) -> None:
     version = session.variables_version
-    session.connected("", isolation=level)
+    session.on_connect("", isolation=level)
     assert (is_per_statement(session), is_serializable(session)) == (apart, serializable)
     carried = {} if level == "REPEATABLE-READ" else {"transaction_isolation": f"'{level}'"}
     assert session.variables == carried, "replicas have MySQL's own default"
     assert (session.variables_version != version) == bool(carried)
     session.reset()
     assert not is_per_statement(session)
-    session.connected("", isolation="READ-COMMITTED")  # the default may be another by then
+    session.on_connect("", isolation="READ-COMMITTED")  # the default may be another by then
     assert is_per_statement(session)
 
 
 def test_a_level_that_cannot_be_written_is_none(session: Session) -> None:
-    session.connected("", isolation="READ'COMMITTED")
+    session.on_connect("", isolation="READ'COMMITTED")
     assert session.variables == {}
 
 
@@ -310,7 +310,7 @@ def test_what_was_not_tracked_before_is_in_doubt_when_it_is_needed(
     before: Level, after: Level
 ) -> None:
     session = session_at(before)
-    session.own_scope.probed(EMPTY, session.own_scope.doubts)  # nothing is in doubt
+    session.own_scope.on_probe(EMPTY, session.own_scope.doubts)  # nothing is in doubt
     tracked, needed = rules_at(before).tracking, rules_at(after).tracking
     assert session.adjust(rules_at(after)) is (tracked != needed)
     assert session.trackers.gtids == needed
@@ -320,7 +320,7 @@ def test_what_was_not_tracked_before_is_in_doubt_when_it_is_needed(
 @pytest.mark.parametrize("level", list(Level))
 def test_a_reset_returns_to_the_rules_that_it_began_with(level: Level) -> None:
     session = session_at(Level.MONOTONIC_READS)
-    session.own_scope.probed(EMPTY, session.own_scope.doubts)
+    session.own_scope.on_probe(EMPTY, session.own_scope.doubts)
     session.adjust(rules_at(level))
     session.reset()
     assert session.rules == session.initial_rules == rules_at(Level.MONOTONIC_READS)
@@ -346,7 +346,7 @@ def test_a_session_that_did_nothing_yet_has_nothing_to_doubt(level: Level) -> No
 def test_what_the_primary_shows_covers_all_that_the_session_wrote(primary: Server) -> None:
     session = session_at(Level.MONOTONIC_READS)
     session.may_have_written()
-    session.saw(gtids(f"{U}:1-9"), primary)
+    session.record_executed(gtids(f"{U}:1-9"), primary)
     assert session.required == gtids(f"{U}:1-9")
     assert session.own_scope.is_known(Level.MONOTONIC_READS)
 
@@ -354,7 +354,7 @@ def test_what_the_primary_shows_covers_all_that_the_session_wrote(primary: Serve
 def test_what_a_replica_shows_ends_no_doubt() -> None:
     session = session_at(Level.MONOTONIC_READS)
     session.may_have_written()
-    session.saw(gtids(f"{U}:1-9"), Server("replica:3306", Role.REPLICA))
+    session.record_executed(gtids(f"{U}:1-9"), Server("replica:3306", Role.REPLICA))
     assert session.required == EMPTY
     assert session.own_scope.observed == gtids(f"{U}:1-9")
     assert session.unknown
@@ -367,7 +367,7 @@ def test_what_the_primary_shows_one_session_ends_no_doubt_of_its_user(primary: S
         Session(rules_at(Level.MONOTONIC_READS, Scope.USER), 0, scopes, "ann") for _ in range(2)
     )
     state = session.reading(session.rules, 0, 1.0)
-    state.probed(EMPTY, state.doubts)
+    state.on_probe(EMPTY, state.doubts)
     other.may_have_written()
-    session.saw(gtids(f"{U}:1-9"), primary)
+    session.record_executed(gtids(f"{U}:1-9"), primary)
     assert not state.is_known(Level.MONOTONIC_READS)

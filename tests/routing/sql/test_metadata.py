@@ -51,7 +51,7 @@ def test_the_primary_answers_what_is_left_to_it() -> None:
     for left in (StatementReason.METADATA, StatementReason.PLAN):
         topology = Topology("p:1", ["r:1"], for_primary=frozenset({left}))
         for server in topology.servers:
-            server.observed(U, (0, 0), EMPTY, GtidSet.parse(f"{U}:1-9"))
+            server.observe(U, (0, 0), EMPTY, GtidSet.parse(f"{U}:1-9"))
         session = session_at()
         for sql in ("SHOW TABLES", "EXPLAIN SELECT * FROM t", "SELECT * FROM t"):
             statement = classify(sql.encode())

@@ -505,10 +505,10 @@ ALIKE = [
     *("SELECT a FROM tidegate WHERE b = 1", "SELECT a FROM tidegate WHERE b = 2"),
     *("SELECT a FROM t WHERE b = 1", "/* tidegate */ SELECT a FROM t WHERE b = 1"),
     *(
-        f"{blank}/* tidegate {asked} */{gap}TABLE t LIMIT {literal}"
+        f"{blank}/* tidegate {setting} */{gap}TABLE t LIMIT {literal}"
         for blank in ("", "\n")
         for gap in ("", " ")
-        for asked in ("scope=user", "scope=proxy", "scope='user'", "consistency=STRONG", "x=1")
+        for setting in ("scope=user", "scope=proxy", "scope='user'", "consistency=STRONG", "x=1")
         for literal in (1, 2, "'tidegate'")
     ),
     *(f"/* tidegate scope=user */ SHOW VARIABLES LIKE '{name}%'" for name in ("a", "tidegate")),

@@ -15,19 +15,19 @@ def run(session: Session, sql: str, status: int = AUTOCOMMIT) -> None:
     """Let a statement end well on the primary."""
     statement, text = classify(sql.encode()), sql.encode()
     may_write = statement.may_write
-    session.transaction.ok(
+    session.transaction.on_ok(
         status, statement, text, session, _PRIMARY, may_write=may_write, ran=True
     )
 
 
 def open_transaction(session: Session) -> None:
     """Let one be open of which nobody knows how it began."""
-    session.transaction.restored(IN_TRANS)
+    session.transaction.on_restore(IN_TRANS)
 
 
 def fail(session: Session) -> None:
     """Let something fail that may have opened or ended a transaction."""
-    session.transaction.failed(None, may_write=False, may_open=True)
+    session.transaction.on_error(None, may_write=False, may_open=True)
 
 
 def open_read_only(session: Session, *, autocommit: bool = True) -> Snapshot:
@@ -54,8 +54,8 @@ def take_snapshot(
     stale: bool = False,
 ) -> None:
     """Let a read on a replica take the transaction's snapshot."""
-    asked = session.rules if rules is None else rules
-    session.transaction.snapshot_taken(replica, gtids, asked, required, 0, stale=stale)
+    used_rules = session.rules if rules is None else rules
+    session.transaction.on_snapshot(replica, gtids, used_rules, required, 0, stale=stale)
 
 
 def open_on_replica(

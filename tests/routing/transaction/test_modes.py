@@ -59,7 +59,7 @@ def rules_at(level: Level, scope: Scope = Scope.CONNECTION) -> Rules:
 def without_autocommit(level: Level = Level.READ_OWN_WRITES, rules: Rules | None = None) -> Session:
     session = session_at(level)
     session.rules = rules or session.rules
-    session.transaction.autocommit_set(False)
+    session.transaction.on_autocommit_set(False)
     session.transaction.modes.read_only = True
     return session
 
@@ -131,7 +131,7 @@ def test_not_where_it_may_be_another_transaction() -> None:
     open_transaction(session)
     assert choose_read(session, topology).reason is Reason.TRANSACTION
     session = without_autocommit()
-    session.suspect = True
+    session.trackers_pending = True
     assert choose_read(session, topology).reason is Reason.TRANSACTION
 
 

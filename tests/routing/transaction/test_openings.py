@@ -25,7 +25,7 @@ def session(
     isolation: str = "'READ-COMMITTED'", *, autocommit: bool = True, rules: Rules = SPLIT
 ) -> Session:
     state = Session(rules, 0)
-    state.transaction.autocommit_set(autocommit)
+    state.transaction.on_autocommit_set(autocommit)
     if isolation:
         state.set_variable("transaction_isolation", isolation)
     return state
@@ -69,16 +69,16 @@ def test_without_autocommit_a_read_opens_one() -> None:
     open_transaction(state)  # nobody saw how it began
     assert not leaves(state)
     state = Session(SPLIT, 0)
-    state.connected("", autocommit=False, isolation="READ-COMMITTED")
+    state.on_connect("", autocommit=False, isolation="READ-COMMITTED")
     assert not leaves(state)  # its client would see the flag change
 
 
 def test_a_doubt_keeps_reads_on_the_primary() -> None:
     state = session()
     open_writing(state)
-    state.suspect = True
+    state.trackers_pending = True
     assert not leaves(state)
-    state.suspect = False
+    state.trackers_pending = False
     assert leaves(state)
     fail(state)
     assert not leaves(state)
@@ -128,7 +128,7 @@ def test_the_transaction_after_a_conflict_reads_on_the_primary() -> None:
     state = session("", rules=SNAPSHOT)
     open_writing(state)
     assert state.transaction.stage == stage.SNAPSHOT
-    state.rolled_back(AUTOCOMMIT)
+    state.on_rollback(AUTOCOMMIT)
     open_writing(state)
     assert state.transaction.stage == stage.PRIMARY
     run(state, "COMMIT")

@@ -52,7 +52,7 @@ def test_a_moment_is_known_if_nothing_was_committed_in_it(
 def test_a_snapshot_that_was_not_taken_has_no_moment() -> None:
     moment = Moment()
     moment.before(A)
-    moment.failed()
+    moment.on_failure()
     moment.behind(A)
     assert moment.exact is None
 

@@ -1143,7 +1143,7 @@ _ASKED = ("read_only_per_statement", "snapshot")
 """Stages at which a question touches no snapshot, be the transaction still open or not."""
 
 
-def told(session: Session) -> str:
+def stage_text(session: Session) -> str:
     """What the session's transaction answers to those who ask."""
     transaction = session.transaction
     answers = {
@@ -1164,14 +1164,14 @@ def test_each_stage_answers_those_who_ask(stage: str) -> None:
     play = world.play("")
     list(play.lines(lines))
     assert play.session.transaction.stage == stage
-    assert told(play.session) == answers
+    assert stage_text(play.session) == answers
     # An error leaves in doubt what is open.
     list(play.lines([">> COM_STATISTICS -> error"]))
-    assert told(play.session) == answers
-    play.session.transaction.failed(None, may_write=False, may_open=True)
+    assert stage_text(play.session) == answers
+    play.session.transaction.on_error(None, may_write=False, may_open=True)
     doubted = [word for word in answers.split() if word not in ("idle", "nowhere", "read-only")]
     kept = [word for word in doubted if stage in _ASKED or word != "question"]
-    assert told(play.session).split() == kept
+    assert stage_text(play.session).split() == kept
 
 
 def test_every_stage_is_asked() -> None:
@@ -1192,7 +1192,7 @@ def test_every_stage_is_asked() -> None:
 def test_what_is_set_for_the_next_one_counts(world: World, lines: list[str], answers: str) -> None:
     play = world.play("")
     list(play.lines(lines))
-    assert told(play.session) == answers
+    assert stage_text(play.session) == answers
 
 
 def test_the_primarys_last_status_is_known() -> None:
@@ -1200,9 +1200,9 @@ def test_the_primarys_last_status_is_known() -> None:
     transaction = session.transaction
     run(session, "BEGIN", AUTOCOMMIT | IN_TRANS)
     assert transaction.status == AUTOCOMMIT | IN_TRANS
-    transaction.pinged(AUTOCOMMIT)
+    transaction.on_ping(AUTOCOMMIT)
     assert transaction.status == AUTOCOMMIT
-    session.rolled_back(0)
+    session.on_rollback(0)
     assert transaction.status == 0
 
 
@@ -1291,7 +1291,7 @@ def test_whatever_servers_answer_is_expected(reads: TransactionReads) -> None:
                 if chance.random() < 0.9:
                     line += f" -> {chance.choice(ANSWERS)}"
             list(play.lines([line]))
-            play.session.probed(gtids("1-5"))
+            play.session.on_probe(gtids("1-5"))
             stage, snapshot = transaction.stage, transaction.snapshot
             passed.add(stage)
             assert (transaction.reads is None) is (stage in ("none", "primary")), number

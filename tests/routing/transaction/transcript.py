@@ -158,7 +158,7 @@ class Servers:
 
     def end_transactions(self) -> None:
         """As the real one does."""
-        self._session.transaction.ended_on_replicas()
+        self._session.transaction.on_replicas_ended()
         for replica in self.replicas:
             self.end_transaction(replica)
 
@@ -187,14 +187,14 @@ class Play:
         self.world = world
         self.topology = Topology("p", ["r1", "r2"])
         for server in self.topology.servers:
-            server.observed(f"uuid-{server.name}", (0, 0), gtids("1-5"), EMPTY)
-        self.topology.primary.observed(UUID, (0, 0), gtids("1-5"), EMPTY)
+            server.observe(f"uuid-{server.name}", (0, 0), gtids("1-5"), EMPTY)
+        self.topology.primary.observe(UUID, (0, 0), gtids("1-5"), EMPTY)
         rules = Rules(
             *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
             transactions=TransactionRules(world.reads, world.conflict),
         )
         self.session = Session(rules, 0, term=self.topology.term)
-        self.session.connected("", world.autocommit)
+        self.session.on_connect("", world.autocommit)
         if world.isolation:
             self.session.set_variable("transaction_isolation", f"'{world.isolation}'")
         if world.tracked:
@@ -256,7 +256,7 @@ class Play:
             if not self._to_primary(command, outcome):
                 return "p conflict | "
         else:
-            outcome.decided(decision)
+            outcome.set_decision(decision)
             reason = decision.reason
             connection = self.servers.of(decision.server)
             self._to_replica(connection, command, decision)
@@ -298,7 +298,7 @@ class Play:
         if transaction.snapshot is not None and self.snapshots.asks(primary, command, outcome):
             self._snapshots_shown()
             if moved or self.snapshots.asks(primary, command, outcome):
-                self.session.rolled_back(AUTOCOMMIT)
+                self.session.on_rollback(AUTOCOMMIT)
                 return False
         primary.send(self.settings.in_front(primary, command, outcome))
         if transaction.reads is not None:
@@ -325,7 +325,7 @@ class Play:
         if transaction.left_on_replica and decision.reason is not Reason.DIAGNOSTIC:
             self.servers.end_transactions()
         if command.is_read and not transaction.autocommit:
-            transaction.implied_read(session, command.rules)
+            transaction.on_implied_read(session, command.rules)
         snapshot = transaction.snapshot
         takes = mirror.needs_reset or mirror.transaction_reads is not snapshot
         settings = b"SET x=1"
@@ -335,9 +335,7 @@ class Play:
         replica.send(batch)
         if snapshot is not None and takes:
             gtid_set = decision.proof_set or EMPTY
-            transaction.snapshot_taken(
-                decision.server, gtid_set, command.rules, EMPTY, 0, stale=False
-            )
+            transaction.on_snapshot(decision.server, gtid_set, command.rules, EMPTY, 0, stale=False)
 
     def _answered(
         self,
@@ -376,7 +374,7 @@ class Play:
         self.in_flight = None
         assert replica.server.name == name
         inside = outcome.decision is not None and outcome.decision.reason is Reason.TRANSACTION
-        if self.session.transaction.withdrawn(replica.mirror.transaction_reads, inside=inside):
+        if self.session.transaction.withdraw_read(replica.mirror.transaction_reads, inside=inside):
             self.servers.end_transaction(replica)
 
     def _breaks(self, name: str) -> None:
@@ -395,12 +393,12 @@ class Play:
     def _restored(self, flags: str) -> None:
         """The proxy's settings on the primary were made."""
         status = AUTOCOMMIT | sum(_FLAGS[word] for word in flags.split(", "))
-        self.settings.restored(self.servers.primary, answer(status))
+        self.settings.on_restore(self.servers.primary, answer(status))
 
     def _pinged(self, flags: str) -> None:
         """A COM_PING behind a statement was answered."""
         status = AUTOCOMMIT | sum(_FLAGS[word] for word in flags.split(", "))
-        self.session.transaction.pinged(status)
+        self.session.transaction.on_ping(status)
 
     def _reset(self, _: str) -> None:
         """COM_RESET_CONNECTION, or COM_CHANGE_USER."""
@@ -411,7 +409,7 @@ class Play:
 
     def _suspect(self, _: str) -> None:
         """A statement failed that may have changed the session."""
-        self.session.suspect = True
+        self.session.trackers_pending = True
 
     # Where it stands
 

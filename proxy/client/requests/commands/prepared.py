@@ -71,7 +71,7 @@ def _prepare(
     if statement is not None and context.prepared.text_size + len(text) > _MOST_TEXT:
         statement, text = statement.kept_prepared(), b""
     prepared = PreparedStatement(context.prepared.number(), statement, text, context.state)
-    moves = context.views.seen(statement) if prepared.moves and statement is not None else None
+    moves = context.views.classify(statement) if prepared.moves and statement is not None else None
     most = context.config.max_prepared_statements
     if len(context.prepared) >= most:
         return _refused(
@@ -191,7 +191,7 @@ def _executed(context: CommandContext, prepared: PreparedStatement) -> Statement
     """What an execution runs, classified with its views; None if the text was not classified."""
     statement = prepared.statement
     if statement is not None and statement.identifiers:
-        return context.views.seen(statement)
+        return context.views.classify(statement)
     return statement
 
 

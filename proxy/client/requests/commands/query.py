@@ -10,7 +10,7 @@ from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from proxy.client.requests.commands.action import Action, Find, Own, Refused, ToPrimary
-from proxy.client.requests.commands.text_prepared import resolved
+from proxy.client.requests.commands.text_prepared import resolve
 from proxy.client.requests.statement_rules import own_rules
 from proxy.shared.killing.inquiry import GONE
 from proxy.wall_clock import utc_us
@@ -88,9 +88,9 @@ def _classified(
     if statement.own is not None:
         return Own(context.command(Code.COM_QUERY, packet, statement))
     if statement.text_prepared is not None:
-        statement = resolved(context, statement, statement.text_prepared)
+        statement = resolve(context, statement, statement.text_prepared)
     elif statement.identifiers:
-        statement = context.views.seen(statement)
+        statement = context.views.classify(statement)
     rules: StatementRules | None = None
     wrong = ""
     if statement.directive is not None or offset > _NO_ATTRIBUTES:

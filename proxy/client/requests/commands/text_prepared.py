@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from routing.sql.text_prepared import TextPrepared
 
 
-def resolved(context: CommandContext, statement: Statement, prepared: TextPrepared) -> Statement:
+def resolve(context: CommandContext, statement: Statement, prepared: TextPrepared) -> Statement:
     """The statement with the effects of what it executes, or with what it prepares."""
     known = context.state.text_prepared
     if prepared.verb == "several":
@@ -21,7 +21,7 @@ def resolved(context: CommandContext, statement: Statement, prepared: TextPrepar
         inner = known.get(prepared.name)
         if inner is None:
             return statement
-        return _executing(statement, context.views.seen(inner))
+        return _executing(statement, context.views.classify(inner))
     # Also a PREPARE that fails removes the statement that had the name.
     if prepared.name:
         known.pop(prepared.name, None)

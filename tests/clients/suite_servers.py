@@ -19,7 +19,7 @@ from tests.real_mysql.running_proxy import RunningProxy
 _OWN_DATABASES = ("mysql", "sys", "information_schema", "performance_schema", "app")
 
 
-class Stage:
+class SuiteServers:
     """A primary, two replicas and a proxy.
 
     Attributes:
@@ -96,7 +96,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage() -> Iterator[Stage]:
+def suite_servers() -> Iterator[SuiteServers]:
     """Start the servers for the length of a `with` block.
 
     Raises:
@@ -106,7 +106,7 @@ def stage() -> Iterator[Stage]:
     if mysqld is None:
         raise RuntimeError("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
     with Cluster(mysqld) as cluster:
-        yield Stage(cluster, mysqld)
+        yield SuiteServers(cluster, mysqld)
 
 
 def _time_zones(mysqld: Path) -> list[str]:

@@ -35,7 +35,7 @@ def materials(server_tls: str = "preferred") -> Materials:
     return build(config, make_key_ring(config))
 
 
-class Stage:
+class ProxyFixture:
     """A running proxy.
 
     Attributes:
@@ -105,7 +105,7 @@ class Stage:
             for server in self._cluster.servers:
                 await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
         slots, servers = self.shared.slots, self.shared.topology.servers
-        await eventually(lambda: not any(slots.taken(server) for server in servers))
+        await eventually(lambda: not any(slots.count_of(server) for server in servers))
         assert not any(self.shared.slots.giving.values())
         for family in (
             "tidegate_server_connections_awaited",
@@ -116,7 +116,7 @@ class Stage:
             assert self.count(family) == 0, family
 
 
-def asked(server: Server) -> list[str]:
+def statements_of(server: Server) -> list[str]:
     """The statements that a server of the mocker was sent, but for those that follow a login."""
     own = ("SET SESSION session_track_schema", "SET SESSION transaction_read_only", "SELECT @@serv")
     own += (QUESTION.decode(), AFTER.decode())
@@ -134,7 +134,7 @@ async def eventually(condition: Callable[[], bool], limit: float = 20) -> None:
 @asynccontextmanager
 async def before(
     primary: str, replicas: Sequence[str] = (), cluster: Cluster | None = None, **options: Any
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[ProxyFixture]:
     """A proxy before servers at these addresses; options are fields of `Config`."""
     settings: dict[str, Any] = {
         "connect_timeout": 5.0,
@@ -164,14 +164,14 @@ async def before(
     await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
     signs_of_life = Liveness(proxy)
-    stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
+    fixture = ProxyFixture(proxy, await listener.start(reuse_port=False), cluster)
     signs_of_life.start()
     try:
         with garbage.judged():
-            yield stage
+            yield fixture
             await monitor.stop()
             await signs_of_life.stop()
-            await stage.end()
+            await fixture.end()
     finally:
         listener.stop()
         await monitor.stop()
@@ -184,9 +184,9 @@ async def before(
 
 
 @asynccontextmanager
-async def stage(
+async def proxy_fixture(
     replicas: int = 1, apply_delay: float = 0.0, **options: Any
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[ProxyFixture]:
     """A proxy before the mocker."""
     async with (
         Cluster(replicas, apply_delay, accounts=ACCOUNTS, schemas=("test", "second")) as cluster,

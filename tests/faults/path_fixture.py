@@ -15,7 +15,7 @@ from routing.consistency.decision import Proof
 from routing.record import RecordStream
 from routing.session.plain import is_plain
 from tests.faults.client import BASE, MODERN, Client
-from tests.faults.stage import Stage, asked, stage
+from tests.faults.proxy_fixture import ProxyFixture, proxy_fixture, statements_of
 
 _VARIABLE: Final = {
     *("v", "proxy", "run", "seq", "session", "scope_key"),
@@ -39,7 +39,7 @@ _NUMBERS: Final = re.compile(rb"\b\d+(\.\d+)? ?(ms|us|s)\b|\A\d+\.\d+\Z")
 
 
 @dataclass
-class Lane:
+class PathFixture:
     """What came of a scenario, on one way or the other.
 
     Attributes:
@@ -51,7 +51,7 @@ class Lane:
         sessions: of the clients.
     """
 
-    proxy: Stage
+    proxy: ProxyFixture
     fast: bool
     log: RecordStream
     seen: list[Any] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Lane:
             session.client.fast = None
         return client
 
-    async def does(self, client: Client, sql: str | bytes, shape: int = RESULTS) -> list[bytes]:
+    async def execute(self, client: Client, sql: str | bytes, shape: int = RESULTS) -> list[bytes]:
         """Send a statement, or any command, and see what comes."""
         if isinstance(sql, str):
             answer = await client.query(sql)
@@ -126,18 +126,19 @@ class Lane:
             (self._text(" ".join(labels)), sum(buckets)) for labels, buckets, _ in waits
         )
         ran = [
-            [self._text(text) for text in asked(server)] for server in self.proxy.cluster.servers
+            [self._text(text) for text in statements_of(server)]
+            for server in self.proxy.cluster.servers
         ]
         return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
 
 
 @asynccontextmanager
-async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
+async def path_fixture(fast: bool, **options: Any) -> AsyncIterator[PathFixture]:
     log = RecordStream("gate", 0, "a1", 1 << 26)
     # What the monitor sees, and when, would tell which reads wait; of two replicas times would tell
     # which is asked. On a busy machine a WAIT may take its time.
     options = {"monitor_interval": 3600.0, "wait_budget": 1.0, **options}
-    async with stage(log=log, **options) as proxy:
+    async with proxy_fixture(log=log, **options) as proxy:
         direct = await proxy.direct()
         for sql in (
             "CREATE TABLE t (id INT PRIMARY KEY, n INT, s TEXT)",
@@ -148,7 +149,7 @@ async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
             assert (await direct.query(sql)).ok
         assert (await direct.query(WIDE)).ok
         await proxy.caught_up()
-        yield Lane(proxy, fast, log)
+        yield PathFixture(proxy, fast, log)
 
 
 def _without_times(packet: bytes) -> bytes:
@@ -181,18 +182,18 @@ def answers_to_clients(answers: Collection[str | int], of_old: Collection[str | 
     return pytest.mark.parametrize(("answer", "capabilities"), [*modern, *old])
 
 
-Scenario = Callable[[Lane], Awaitable[None]]
+Scenario = Callable[[PathFixture], Awaitable[None]]
 
 
-async def both(scenario: Scenario, **options: Any) -> Lane:
+async def on_both_paths(scenario: Scenario, **options: Any) -> PathFixture:
     """Play it on either way, and compare; gives what came of it on the fast path."""
     outcomes = []
     for fast in (False, True):
-        async with lane(fast, **options) as fast_path:
-            await scenario(fast_path)
-            outcomes.append(fast_path.outcome)
-            assert fast or fast_path.went_fast == fast_path.waited_fast == 0
-            last = fast_path
+        async with path_fixture(fast, **options) as path:
+            await scenario(path)
+            outcomes.append(path.outcome)
+            assert fast or path.went_fast == path.waited_fast == 0
+            last = path
     slow, quick = outcomes
     for part, found in slow.items():
         assert quick[part] == found, part

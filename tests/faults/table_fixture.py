@@ -12,7 +12,7 @@ from tests.faults.client import (
     Client,
     attributed,
 )
-from tests.faults.stage import Stage, asked, stage
+from tests.faults.proxy_fixture import ProxyFixture, proxy_fixture, statements_of
 
 COUNT = "SELECT COUNT(*) FROM t"
 KEY = b"0123456789abcdef"
@@ -40,9 +40,9 @@ LEVELS = [
 
 
 @asynccontextmanager
-async def table(**options: Any) -> AsyncIterator[Stage]:
+async def table_fixture(**options: Any) -> AsyncIterator[ProxyFixture]:
     """A table `t` that all servers have, empty; nothing is applied any more."""
-    async with stage(**{"wait_budget": 0.03, **options}) as proxy:
+    async with proxy_fixture(**{"wait_budget": 0.03, **options}) as proxy:
         direct = await proxy.direct()
         assert (await direct.query("CREATE TABLE t (id INT)")).ok
         await proxy.caught_up()
@@ -50,7 +50,7 @@ async def table(**options: Any) -> AsyncIterator[Stage]:
         yield proxy
 
 
-def apply(proxy: Stage, applying: bool) -> None:
+def apply(proxy: ProxyFixture, applying: bool) -> None:
     for replica in proxy.cluster.replicas:
         replica.applying = applying
 
@@ -61,7 +61,7 @@ async def count(client: Client, comment: str = "") -> int:
     return int(value)
 
 
-async def does(client: Client, sql: str) -> None:
+async def execute(client: Client, sql: str) -> None:
     answer = await client.query(sql)
     assert answer.packets[-1][0] != 0xFF, answer.error
 
@@ -70,17 +70,17 @@ async def value(client: Client, variable: str) -> bytes | None:
     return (await client.query(f"SELECT @@tidegate_{variable}")).value
 
 
-async def refused(client: Client, sql: str, message: str = "", code: int = 1231) -> None:
+async def expect_refusal(client: Client, sql: str, message: str = "", code: int = 1231) -> None:
     error = (await client.query(sql)).error
     assert error.code == code, error
     assert message in error.message
 
 
-def probes(proxy: Stage) -> int:
-    return asked(proxy.cluster.primary).count(PROBE_SQL.decode())
+def probes(proxy: ProxyFixture) -> int:
+    return statements_of(proxy.cluster.primary).count(PROBE_SQL.decode())
 
 
-async def said(client: Client, sql: str) -> list[bytes]:
+async def packets_of(client: Client, sql: str) -> list[bytes]:
     if client.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES:
         return (await client.command(attributed(sql, tidegatex="y"))).packets
     return (await client.query(sql)).packets
