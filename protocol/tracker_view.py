@@ -105,12 +105,12 @@ class TrackerView:
             (_LENGTHS[length], chunk[begin + 3 : offset + 1], status, chunk[offset + 2 : end])
         )
 
-    def seen_of_rows(self, stream: ResponseStream) -> bytes:
-        """As `seen`, for rows and an OK packet with GTIDs as its only tracker, and no text."""
+    def client_bytes_of_rows(self, stream: ResponseStream) -> bytes:
+        """As `client_bytes`, for rows and an OK packet without text and with GTIDs alone."""
         if self._shows_gtids:
-            return self.seen(stream)
+            return self.client_bytes(stream)
         chunk = stream.chunk
-        begin, _ = stream.told[0]
+        begin, _ = stream.tracker_packets[0]
         place = begin + 7  # of the status; warnings follow
         return b"".join(
             (

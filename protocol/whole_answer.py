@@ -127,7 +127,7 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
     stream.rows = rows
     if block:
         stream.session_states = [data[block:end]]
-        stream.told = [(at, end)]
+        stream.tracker_packets = [(at, end)]
     if keep_row and rows:
         stream.row = data[first + 4 : first + 4 + _length(data, first)]
     return end

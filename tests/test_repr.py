@@ -47,7 +47,7 @@ def test_a_session_shows_where_it_stands() -> None:
         "<Transaction: read_only_on_replica, open, uncertain, snapshot of r1, autocommit off,"
         " SET TRANSACTION waits>"
     )
-    session.pins.take(PinReason.TEMPORARY_TABLE, "`app`.`secret`")
+    session.pins.acquire(PinReason.TEMPORARY_TABLE, "`app`.`secret`")
     session.may_have_written()
     session.trackers_pending = session.result_trackers_pending = True
     assert repr(session).endswith(

@@ -177,7 +177,7 @@ class Servers:
             identity.defaults,
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
-            state.pins.take(PinReason.VARIABLE, "init_connect")
+            state.pins.acquire(PinReason.VARIABLE, "init_connect")
         state.set_login_roles(identity.roles)
         state.set_schema(connection.mirror.schema)
         if old is not None:

@@ -64,7 +64,7 @@ def on_end(
         diagnostics.on_success(area, left, outcome.rows, outcome.warnings, _repeatable(command))
     elif outcome.error:
         if code in KEEPING_CONDITIONS or _is_about_nothing(command):
-            diagnostics.on_refusal(area, told=code not in _OF_PREPARED)
+            diagnostics.on_refusal(area, counted=code not in _OF_PREPARED)
             return
         left = _leaves(command)
         several = command.statement is None or command.statement.multi

@@ -122,7 +122,7 @@ def record_named_write(
         state.own_scope.record_united_write(own, now)
 
 
-def observed(
+def record_observed(
     gtids: GtidSet,
     outcome: CommandOutcome,
     state: Session,
@@ -147,7 +147,7 @@ def observed(
         state.record_write(gtids, server, now, rules)
 
 
-def answered(
+def record_result(
     command: Command, outcome: CommandOutcome, state: Session, area: ConnectionArea, epoch: int
 ) -> bool:
     """Take over what the end of an answer means, whatever the command was.
@@ -221,7 +221,7 @@ def apply_success(
         outcome, statement, state
     )
     if state.pins.reasons and not state.transaction.is_open:
-        state.pins.give(PinReason.XA_TRANSACTION)
+        state.pins.release(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not classified, or one before it, changed something.
         if outcome.may_write:
@@ -347,14 +347,14 @@ def _hold(
         if statement.multi and hold.name.startswith("."):
             # The default schema may have changed: the name of what was taken is not known.
             if hold.act is Act.ACQUIRE:
-                state.pins.take(hold.reason)
+                state.pins.acquire(hold.reason)
         else:
             state.pins.apply(hold, state.schema, worked)
 
 
 def pin_unknown(command: Command, state: Session) -> bool:
     """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
-    state.pins.take(PinReason.UNKNOWN)
+    state.pins.acquire(PinReason.UNKNOWN)
     state.trackers_pending = False
     state.may_have_written(command.rules)
     return True

@@ -109,7 +109,7 @@ class TrackerReader:
         if tracks_all:
             if not outcome.may_write and not command.is_read:
                 return  # what a driver sets when it connects has seen nothing
-            effects.observed(gtids, outcome, state, server, command.rules, now)
+            effects.record_observed(gtids, outcome, state, server, command.rules, now)
             if not outcome.may_write:
                 return
         else:

@@ -76,7 +76,7 @@ def _mode_told(name: str, on: bool, state: Session) -> None:
 def _carry_told(name: str, literal: str | None, state: Session) -> None:
     """Let replicas have what a tracker tells, if that can be written as a literal."""
     if literal is None:
-        state.pins.take(PinReason.VARIABLE, name)
+        state.pins.acquire(PinReason.VARIABLE, name)
     else:
         _carry(name, literal, state)
 
@@ -123,13 +123,13 @@ def _set(name: str, value: str | None, outcome: CommandOutcome, state: Session) 
             _set_mode(name, value, state)
     elif name == "gtid_next":
         if "ANONYMOUS" in (value or "ANONYMOUS").upper():
-            state.pins.take(PinReason.VARIABLE, name)
+            state.pins.acquire(PinReason.VARIABLE, name)
         else:
-            state.pins.give(PinReason.VARIABLE, name)
+            state.pins.release(PinReason.VARIABLE, name)
     elif name in NOT_CARRIED or _has_been_told(name, value, outcome):
         _carry_behind_names(name, outcome, state)
     elif name == "role" and value is not None:
-        state.pins.give(PinReason.VARIABLE, name)
+        state.pins.release(PinReason.VARIABLE, name)
         state.set_role(value)
     elif name in PINNING:
         _pin(name, value, state)
@@ -161,7 +161,7 @@ def _set_unknown(name: str, state: Session) -> None:
         state.lexer_modes.set_sql_mode(None)
     if name in _CHARACTER_SETS:
         state.lexer_modes.set_character_set(None)
-    state.pins.take(PinReason.VARIABLE, name)
+    state.pins.acquire(PinReason.VARIABLE, name)
 
 
 def _has_been_told(name: str, value: str | None, outcome: CommandOutcome) -> bool:
@@ -183,11 +183,11 @@ def _carry(name: str, literal: str, state: Session) -> None:
     if name == "sql_mode":
         state.lexer_modes.set_sql_mode(literal)
         if not state.lexer_modes.known:
-            state.pins.take(PinReason.VARIABLE, name)
+            state.pins.acquire(PinReason.VARIABLE, name)
             return
     if name in _CHARACTER_SETS:
-        state.pins.give(PinReason.VARIABLE, "names")
-    state.pins.give(PinReason.VARIABLE, name)
+        state.pins.release(PinReason.VARIABLE, "names")
+    state.pins.release(PinReason.VARIABLE, name)
     if name == "character set":
         literal = character_set(literal, state.schema)
     state.set_variable(name, literal)
@@ -196,7 +196,7 @@ def _carry(name: str, literal: str, state: Session) -> None:
 def _carry_switch(literal: str, state: Session) -> None:
     made = switched(literal, state.variables.get(FLAGS, ""))
     if made is None:
-        state.pins.take(PinReason.VARIABLE, SWITCH)
+        state.pins.acquire(PinReason.VARIABLE, SWITCH)
         return
     everything, flags = made
     if everything:
@@ -204,7 +204,7 @@ def _carry_switch(literal: str, state: Session) -> None:
         state.set_variable(SWITCH, everything)
     if len(flags) > 2:
         state.set_variable(FLAGS, flags)
-    state.pins.give(PinReason.VARIABLE, SWITCH)
+    state.pins.release(PinReason.VARIABLE, SWITCH)
 
 
 def _carry_flags(value: str, state: Session) -> None:
@@ -213,11 +213,11 @@ def _carry_flags(value: str, state: Session) -> None:
     state.variables.pop(SWITCH, None)
     if flags:
         state.set_variable(FLAGS, flags)
-    state.pins.give(PinReason.VARIABLE, SWITCH)
+    state.pins.release(PinReason.VARIABLE, SWITCH)
 
 
 def _pin(name: str, value: str | None, state: Session) -> None:
     if pins(name, value):
-        state.pins.take(PinReason.VARIABLE, name)
+        state.pins.acquire(PinReason.VARIABLE, name)
     else:
-        state.pins.give(PinReason.VARIABLE, name)
+        state.pins.release(PinReason.VARIABLE, name)

@@ -52,12 +52,12 @@ class Pins:
             self._held.add((reason, ""))
         self._update()
 
-    def take(self, reason: PinReason, name: str = "") -> None:
+    def acquire(self, reason: PinReason, name: str = "") -> None:
         """Something is held."""
         self._held.add((reason, name))
         self._update()
 
-    def give(self, reason: PinReason, name: str = "") -> None:
+    def release(self, reason: PinReason, name: str = "") -> None:
         """It is not held any more."""
         if (reason, name) in self._held:
             self._held.discard((reason, name))

@@ -12,7 +12,7 @@ from routing.session.defaults import UNKNOWN, Defaults
 from routing.session.diagnostics_area import DiagnosticsArea
 from routing.session.lexer_modes import LexerModes
 from routing.session.pins import Pins
-from routing.session.replica_rejections import ReplicaRejections
+from routing.session.replica_rejections import ReplicaRejections, StateVersions
 from routing.session.trackers import Trackers
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
@@ -296,7 +296,7 @@ class Session:
             self.role_version += 1
 
     @property
-    def state_versions(self) -> Told:
+    def state_versions(self) -> StateVersions:
         """What a replica is told that is to follow it, by versions."""
         return self.variables_version, self.role_version, self.schema_version
 
@@ -338,7 +338,7 @@ class Session:
         self.transaction.on_connect(autocommit)
         self.lexer_modes.begin(sql_mode, character_set)
         for name in defaults.pinning:
-            self.pins.take(PinReason.VARIABLE, name)
+            self.pins.acquire(PinReason.VARIABLE, name)
 
     @property
     def limits_time(self) -> bool:

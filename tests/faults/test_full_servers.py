@@ -414,7 +414,7 @@ async def test_reads_on_replicas_take_turns() -> None:
 
 
 async def test_who_waited_for_a_replica_is_lent_what_was_given_up() -> None:
-    async with stage(replicas=1, wait_budget=20.0, max_server_connections=2) as proxy:
+    async with sharing_fixture(replicas=1, wait_budget=20.0, max_server_connections=2) as proxy:
         replica = proxy.shared.topology.replicas[0]
         first, second, third = [await proxy.session() for _ in range(3)]
         for client in (first, second):
@@ -441,7 +441,7 @@ class Waiter:
 
 
 async def test_a_busy_session_has_a_turn_of_some_commands() -> None:
-    async with stage(max_server_connections=1) as proxy:
+    async with sharing_fixture(max_server_connections=1) as proxy:
         slots, server = proxy.shared.slots, proxy.shared.topology.primary
         slot = slots.try_take(server)
         assert slot is not None
@@ -465,7 +465,7 @@ async def test_a_busy_session_has_a_turn_of_some_commands() -> None:
 
 
 async def test_who_rests_reads_on_replicas_in_one_step() -> None:
-    async with stage(replicas=1, max_server_connections=0) as proxy:
+    async with sharing_fixture(replicas=1, max_server_connections=0) as proxy:
         client = await proxy.session()
         await away(proxy, client)
         (session,) = proxy.shared.sessions

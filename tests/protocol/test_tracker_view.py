@@ -284,4 +284,4 @@ def test_rows_are_seen_in_one_step_as_in_several(
     rows = text_resultset(definitions, lines, modern, status, 7, 1, GTIDS)
     assert take(stream, before + rows, len(before), False) == len(before) + len(rows)
     view = TrackerView(client, trackers)
-    assert view.seen_of_rows(stream) == view.client_bytes(stream)
+    assert view.client_bytes_of_rows(stream) == view.client_bytes(stream)

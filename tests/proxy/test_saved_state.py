@@ -23,19 +23,21 @@ def test_the_question_is_one_statement() -> None:
 
 
 def test_what_the_primary_says() -> None:
-    stream = answered(b"7", "größe".encode(), b"OWN_GTID", b"abc")
-    assert saved_state(stream) == SavedState(7, "größe", b"OWN_GTID", b"abc")
-    assert saved_state(answered(None, None, b"OFF", b"abc")) == SavedState(0, "", b"OFF", b"abc")
+    stream = answered(b"7", "größe".encode(), b"28800", b"OWN_GTID", b"abc")
+    assert saved_state(stream) == SavedState(7, "größe", 28800, b"OWN_GTID", b"abc")
+    stream = answered(None, None, b"1", b"OFF", b"abc")
+    assert saved_state(stream) == SavedState(0, "", 1, b"OFF", b"abc")
 
 
 @pytest.mark.parametrize(
     "values",
     [
-        (b"7", b"app", b"OFF"),
-        (b"7", b"app", b"OFF", b"abc", b"d"),
-        (b"7", b"app", b"OFF", None),
-        (b"7", b"app", None, b"abc"),
-        ("7".encode("utf-16"), b"app", b"OFF", b"abc"),
+        (b"7", b"app", b"9", b"OFF"),
+        (b"7", b"app", b"9", b"OFF", b"abc", b"d"),
+        (b"7", b"app", b"9", b"OFF", None),
+        (b"7", b"app", b"9", None, b"abc"),
+        ("7".encode("utf-16"), b"app", b"9", b"OFF", b"abc"),
+        (b"7", b"app", "9".encode("utf-16"), b"OFF", b"abc"),
     ],
 )
 def test_what_is_no_answer(values: tuple[bytes | None, ...]) -> None:
@@ -43,6 +45,6 @@ def test_what_is_no_answer(values: tuple[bytes | None, ...]) -> None:
 
 
 def test_an_error_is_no_answer() -> None:
-    stream = answered(b"7", b"app", b"OFF", b"abc")
+    stream = answered(b"7", b"app", b"9", b"OFF", b"abc")
     stream.error = b"\xff\x48\x04#HY000no"
     assert saved_state(stream) is None

@@ -304,10 +304,10 @@ def test_a_session_that_is_bound_reads_from_the_primary(level: Level, *, autocom
 def test_a_session_that_holds_something_reads_from_the_primary() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()
-    session.pins.take(PinReason.TEMPORARY_TABLE, "`app`.`t`")
+    session.pins.acquire(PinReason.TEMPORARY_TABLE, "`app`.`t`")
     decision = choose_read(session, topology)
     assert decision == Decision(topology.primary, Reason.PINNED, Proof.PRIMARY)
-    session.pins.give(PinReason.TEMPORARY_TABLE, "`app`.`t`")
+    session.pins.release(PinReason.TEMPORARY_TABLE, "`app`.`t`")
     assert choose_read(session, topology).server is not topology.primary
 
 
@@ -337,7 +337,7 @@ def test_a_snapshot_does_not_show_what_only_the_primary_can(reason: PinReason, b
     session = session_at()
     open_on_replica(session, replica, gtids(f"{U}:1-1000"))
     assert choose_read(session, topology).server is replica
-    session.pins.take(reason)
+    session.pins.acquire(reason)
     decision = choose_read(session, topology)
     assert decision.server is (topology.primary if bound else replica)
     assert decision.reason is Reason.TRANSACTION
@@ -430,7 +430,7 @@ def test_diagnostics_follow_the_previous_statement() -> None:
         if last is not None:
             session.diagnostics.on_success(ConnectionArea(last), PARTS, 0, 1)
         if pinned:
-            session.pins.take(PinReason.TABLE_LOCK)
+            session.pins.acquire(PinReason.TABLE_LOCK)
         decision = choose(session, diagnostic, topology, NOW)
         assert decision == Decision(server, Reason.DIAGNOSTIC, proof)
 

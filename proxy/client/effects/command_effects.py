@@ -155,7 +155,7 @@ class CommandEffects:
                 start.defaults,
             )
         else:
-            state.pins.take(PinReason.VARIABLE, "session defaults")
+            state.pins.acquire(PinReason.VARIABLE, "session defaults")
         self._servers.reset_replicas()
 
     def count_pins(self) -> None:
@@ -208,7 +208,7 @@ class CommandEffects:
             self._apply_session_command(connection, stream, command)
         if command.prepared is not None:
             self._prepared.on_answer(command.prepared, command.code, connection)
-        shows = effects.answered(command, outcome, state, connection.area, connection.epoch)
+        shows = effects.record_result(command, outcome, state, connection.area, connection.epoch)
         if outcome.unsettled and (shows or self._transaction.is_open):
             # What the primary showed, or shows in the transaction that began, may be too old.
             outcome.proof = Proof.NONE

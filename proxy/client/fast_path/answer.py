@@ -129,8 +129,12 @@ class FastAnswers(Taker):
             return b""
         outcome.rows = stream.rows
         outcome.warnings = stream.warnings
-        effects.answered(command, outcome, self._state, replica.area, replica.epoch)
-        return replica.view.seen_of_rows(stream) if tracked and replica.view is not None else data
+        effects.record_result(command, outcome, self._state, replica.area, replica.epoch)
+        return (
+            replica.view.client_bytes_of_rows(stream)
+            if tracked and replica.view is not None
+            else data
+        )
 
     def _observed(
         self, replica: ServerConnection, command: Command, outcome: CommandOutcome
@@ -144,7 +148,7 @@ class FastAnswers(Taker):
         if isinstance(gtids, int):
             return False
         server.add_proof(gtids, replica.epoch, outcome.sent_at)
-        effects.observed(gtids, outcome, self._state, server, command.rules, self._now())
+        effects.record_observed(gtids, outcome, self._state, server, command.rules, self._now())
         return True
 
     def _wrote(

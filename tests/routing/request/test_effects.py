@@ -467,30 +467,38 @@ def test_what_a_client_was_shown_and_where(session: PrimarySession) -> None:
     assert scope.is_known(Level.READ_OWN_WRITES)
 
 
-def test_an_answer_counts_where_it_came_from(on: On) -> None:
-    scope, area = on.state.own_scope, ConnectionArea(on.server)
-    on.begin("SELECT 1")
-    on.outcome.rows = 2
-    assert effects.answered(on.command, on.outcome, on.state, area, on.epoch)
-    assert (scope.seen_on, scope.seen_epoch) == (on.server, on.epoch)
-    assert (on.state.diagnostics.found_rows, on.state.diagnostics.found_at) == (2, area)
+def test_an_answer_counts_where_it_came_from(session: PrimarySession) -> None:
+    scope, area = session.state.own_scope, ConnectionArea(session.server)
+    session.begin("SELECT 1")
+    session.outcome.rows = 2
+    assert effects.record_result(
+        session.command, session.outcome, session.state, area, session.epoch
+    )
+    assert (scope.seen_on, scope.seen_epoch) == (session.server, session.epoch)
+    assert (session.state.diagnostics.found_rows, session.state.diagnostics.found_at) == (2, area)
     doubts = scope.doubts
-    assert effects.answered(on.command, on.outcome, on.state, area, on.epoch)
+    assert effects.record_result(
+        session.command, session.outcome, session.state, area, session.epoch
+    )
     assert scope.doubts == doubts  # that is no news
-    shared = on.state.scopes.get(Scope.USER, on.state.user, scope.term, 0.0)
+    shared = session.state.scopes.get(Scope.USER, session.state.user, scope.term, 0.0)
     doubts = shared.doubts
-    assert effects.answered(on.command, on.outcome, on.state, area, on.epoch)
+    assert effects.record_result(
+        session.command, session.outcome, session.state, area, session.epoch
+    )
     assert shared.doubts > doubts  # the primary may have been asked for another session meanwhile
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1", "UPDATE t SET a = 1"])
-def test_a_whole_set_is_observed_and_is_a_writers_own(on: On, sql: str) -> None:
-    on.begin(sql)
-    told = gtids(f"{U}:1-9")
-    effects.observed(told, on.outcome, on.state, on.server, on.command.rules, 3.0)
-    assert (on.outcome.observed, on.outcome.own) == (told, EMPTY)
-    assert on.state.own_scope.observed == told
-    assert on.state.required == (told if on.outcome.may_write else EMPTY)
+def test_a_whole_set_is_observed_and_is_a_writers_own(session: PrimarySession, sql: str) -> None:
+    session.begin(sql)
+    executed = gtids(f"{U}:1-9")
+    effects.record_observed(
+        executed, session.outcome, session.state, session.server, session.command.rules, 3.0
+    )
+    assert (session.outcome.observed, session.outcome.own) == (executed, EMPTY)
+    assert session.state.own_scope.observed == executed
+    assert session.state.required == (executed if session.outcome.may_write else EMPTY)
 
 
 @pytest.mark.parametrize(

@@ -139,13 +139,13 @@ def test_a_lock_of_some_name_is_given_back_by_another_expression() -> None:
 
 def test_reasons_are_told_once_and_cleared_together() -> None:
     pins = Pins()
-    pins.take(PinReason.VARIABLE, "sql_log_bin")
+    pins.acquire(PinReason.VARIABLE, "sql_log_bin")
     reasons = pins.reasons
-    pins.take(PinReason.VARIABLE, "gtid_next")
+    pins.acquire(PinReason.VARIABLE, "gtid_next")
     assert pins.reasons is reasons
     run(pins, "SELECT GET_LOCK('a', 1) FROM t", "DO GET_LOCK('a', 1)")
-    pins.give(PinReason.VARIABLE, "sql_log_bin")
-    pins.give(PinReason.VARIABLE, "nothing")
+    pins.release(PinReason.VARIABLE, "sql_log_bin")
+    pins.release(PinReason.VARIABLE, "nothing")
     assert pins.text == "variable gtid_next, named lock a, named lock"
     pins.clear()
     assert not pins.reasons

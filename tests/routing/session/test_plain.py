@@ -32,7 +32,7 @@ def set_transaction(session: Session) -> None:
 
 
 def hold(session: Session) -> None:
-    session.pins.take(PinReason.TEMPORARY_TABLE, "`app`.`t`")
+    session.pins.acquire(PinReason.TEMPORARY_TABLE, "`app`.`t`")
 
 
 def have_held_a_temporary_table(session: Session) -> None:

@@ -198,7 +198,7 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.avoided = frozenset({primary})
     session.transaction.on_restore(IN_TRANS)
     session.transaction.on_autocommit_set(False)
-    session.pins.take(PinReason.TABLE_LOCK)
+    session.pins.acquire(PinReason.TABLE_LOCK)
     session.transaction.modes.set_next("transaction_read_only", "ON")
     session.diagnostics.on_success(ConnectionArea(primary), PARTS, 2, 1)
     session.set_variable("time_zone", "'+00:00'")
