@@ -40,7 +40,17 @@ TOLD = (
         "cursor",
         "session_states",
     ),
-    *("unnamed", "rows", "sequence_id", "row", "head", "chunk", "chunk_start", "chunk_end", "told"),
+    *(
+        "unnamed",
+        "rows",
+        "sequence_id",
+        "row",
+        "head",
+        "chunk",
+        "chunk_start",
+        "chunk_end",
+        "tracker_packets",
+    ),
 )
 """What a stream tells of a response that has ended."""
 
@@ -227,7 +237,7 @@ ROW = b"r" * (MAX_PACKET_PAYLOAD + 1)
         LONG + frame(b"", 2),
         short(MODERN, 1)[:-11] + frame(ROW, 5) + short(MODERN, 0)[-11:],
         frame(b"\1", 1) + frame(ROW, 2) + short(MODERN, 0)[-11:],
-        # Lengths of more than one byte that make sense as lengths of parser, too.
+        # Lengths of more than one byte that make sense as lengths of one, too.
         frame(b"\0\0\0\2\x40\0\0\xfc\xfb\0" + b"x" * 250 + b"\4" + b"\3\2\1\x31", 1),
         frame(b"\0\0\0\2\x40\0\0\0\xfc\3\xfa" + b"x" * 250, 1),
     ],

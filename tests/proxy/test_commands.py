@@ -44,7 +44,7 @@ class Plain:
     primary = None
     connections: tuple[()] = ()
 
-    def seen(self, statement: Statement) -> Statement:
+    def classify(self, statement: Statement) -> Statement:
         return statement
 
 

@@ -218,10 +218,12 @@ class World:
         self.scope.doubt()
 
     def is_verified(self, which: int) -> None:
-        self.scope.verified(gtids("1-3" if which else "1-99"), self.scope.own, self.topology.term)
+        self.scope.compare_with_primary(
+            gtids("1-3" if which else "1-99"), self.scope.own, self.topology.term
+        )
 
     def others_lost_writes(self, which: int) -> None:
-        self.scope.lost_elsewhere(gtids("4"), tell=which == 1)
+        self.scope.record_loss_elsewhere(gtids("4"), tell=which == 1)
 
     def primary_begins_anew(self, which: int) -> None:
         primary = self.topology.primary
@@ -235,7 +237,7 @@ class World:
             scope.may_have_written()
 
     def is_probed(self, which: int) -> None:
-        self.scope.probed(gtids(f"1-{self.committed}"), self.scope.doubts)
+        self.scope.on_probe(gtids(f"1-{self.committed}"), self.scope.doubts)
 
     def writes_unlogged(self, which: int) -> None:
         if which:
