@@ -300,8 +300,9 @@ def telling(block: bytes) -> bytes:
     return rows([b"1"])[:-11] + frame(ok.serialise(MODERN), 4)
 
 
+# Their UUIDs come before that of any server, in whose order sets are written.
 SETS: Final = {
-    "a set": telling(gtids_entry(GtidSet.parse("11111111-1111-1111-1111-111111111111:1-5"))),
+    "a set": telling(gtids_entry(GtidSet.parse("00000000-0000-0000-0000-000000000011:1-5"))),
     "an empty set": telling(gtids_entry(GtidSet())),
     "a set that is none": telling(b"\3\x0c\0\x0anot a name"),
     "another encoding": telling(b"\3\2\7\7"),
@@ -312,7 +313,7 @@ SETS: Final = {
     "many sets": telling(
         gtids_entry(
             GtidSet.parse(
-                ",".join(f"11111111-1111-1111-1111-1111111111{n}:1" for n in range(10, 20))
+                ",".join(f"00000000-0000-0000-0000-0000000000{n}:1" for n in range(10, 20))
             )
         )
     ),
