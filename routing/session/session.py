@@ -83,8 +83,9 @@ class Session:
         variables_version: changes whenever `variables` does.
         results: its character_set_results, if a tracker has told of it; else empty.
         lexer_modes: how its statements are cut into tokens.
-        suspect: what failed may have changed the session, which the next OK packet tells.
-        noted: results of a transaction may have told nothing of what the next OK packet tells.
+        trackers_pending: what failed may have changed the session, which the next OK packet tells.
+        result_trackers_pending: results of a transaction may have told nothing of what the next OK
+            packet tells.
         trackers: what the client is to see of them, and which GTIDs its primary tells.
         avoided: replicas that do not let this user in.
         rejections: replicas that did not take what it carries.
@@ -141,8 +142,8 @@ class Session:
         words += ["plain"] if self.plain else []
         words += ["what it wrote is not known"] if self.unknown else []
         words += [f"pinned by {reason.value}" for reason in sorted(self.pins.reasons)]
-        words += ["suspect"] if self.trackers_pending else []
-        words += ["noted"] if self.result_trackers_pending else []
+        words += ["trackers pending"] if self.trackers_pending else []
+        words += ["trackers of results pending"] if self.result_trackers_pending else []
         return f"<Session of {self.user!r} in {self.schema!r}: {', '.join(words)}>"
 
     # What it must see

@@ -52,6 +52,12 @@ class Reply:
         return 0 if isinstance(self.end, ErrPacket) else self.end.status
 
     @property
+    def changes(self) -> list[object]:
+        block = self.end.session_state if isinstance(self.end, OkPacket) else None
+        found = [session_track.decode(*entry) for entry in session_track.entries(block or b"")]
+        return [change for change in found if change is not None]
+
+    @property
     def gtids(self) -> GtidSet | None:
         block = self.end.session_state if isinstance(self.end, OkPacket) else None
         return None if block is None else session_track.gtids(block)

@@ -15,11 +15,11 @@ the new one has to show the same digest.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.constants import Command as Code
 from proxy.client.statements.saved_state import saved_state
+from routing.servers.topology import Server
 from routing.session.variables import CARRIED, FLAGS, SWITCH
 from routing.sql.statement import StatementClass, StatementReason
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
-    from routing.servers.topology import Server
     from routing.session.session import Session
     from routing.sql.statement import Statement
 
@@ -67,8 +66,7 @@ _CODES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(NamedTuple):
     """What a session without a connection carries, besides what routing knows of it.
 
     Attributes:
