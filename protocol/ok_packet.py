@@ -17,7 +17,7 @@ class OkHead:
         affected: how many rows were affected.
         status: flags of the server's status.
         warnings: how many warnings there are.
-        place: offset of the status, which is two bytes; two bytes of warnings follow.
+        status_offset: offset of the status, which is two bytes; two bytes of warnings follow.
         end: offset of what follows the warnings.
     """
 

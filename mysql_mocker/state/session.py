@@ -60,7 +60,6 @@ class Session:
     """One client's session on one server.
 
     Attributes:
-        applies: it applies a source's transactions, which no server refuses.
         server: where it runs.
         inner: runs statements inside statements; set by what executes the session's statements.
         id: CONNECTION_ID().
@@ -71,7 +70,6 @@ class Session:
         variables: the session's system variables.
         diagnostics: what SHOW WARNINGS lists.
         statement: text of the running statement.
-        noted: what SHOW WARNINGS listed when the running statement began.
         next_read_only: what SET TRANSACTION said about the next transaction, if it did.
         next_isolation: the same for its isolation, as the variable has it.
         statement_numbers: ids of prepared statements.

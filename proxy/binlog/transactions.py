@@ -22,7 +22,7 @@ class Transaction:
     Attributes:
         file: as the user named it.
         event: the event's place and header.
-        said: the event's content.
+        gtid_event: the event's content.
     """
 
     file: str

@@ -144,7 +144,7 @@ class ClientSession:
         self._command_effects = command_effects = CommandEffects(context)
         missing_trackers = MissingTrackers(context, command_effects)
         lease: ConnectionLease | None = None
-        if shared.config.shares_connections:
+        if shared.config.connection_sharing == "on":
             lease = ConnectionLease(context, connection_id)
         self._lease = lease
         self._command_context = CommandContext(context)
@@ -236,7 +236,10 @@ class ClientSession:
         code = ServerErrorCode.ER_SERVER_SHUTDOWN
         message = f"Tidegate: {cause}; connect again"
         if primary is None:
-            self._client.fail(code, message, sequence_id=0)
+            if self._current.answer.started and self._current.stage != DONE:
+                self._client.close()  # as a server that dies amid an answer
+            else:
+                self._end_refused(ErrPacket(code.code, code.sqlstate, message))
             return
         primary.close()
         error = ErrPacket(code.code, code.sqlstate, message)
@@ -265,6 +268,7 @@ class ClientSession:
         lease = self._lease
         if lease is None or not self._rests:
             return
+        lease.rest(self._current.command)
         if lease.is_expired:
             self._client.fail(
                 ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
@@ -272,8 +276,6 @@ class ClientSession:
                 " and interactive_timeout for configuring this behavior.",
                 sequence_id=0,
             )
-            return
-        lease.rest(self._current.command)
 
     @property
     def _rests(self) -> bool:

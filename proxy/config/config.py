@@ -15,7 +15,6 @@ from proxy.config.log_keep import KEEP_ALL, LogKeep
 from proxy.config.options import OPTIONS
 from proxy.config.tables import Table
 from proxy.config.words import (
-    AutoSwitch,
     ClientTls,
     Explain,
     Failover,
@@ -113,7 +112,7 @@ class Config:
     login_age: float = 5.0
     max_server_connections: int = 0
     server_connection_timeout: float = 5.0
-    connection_sharing: AutoSwitch = "auto"
+    connection_sharing: Switch = "off"
     connection_sharing_delay: float = 1.0
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
@@ -121,16 +120,6 @@ class Config:
     users: Mapping[str, Adjustment] = Table[str]()
     schemas: Mapping[str, Adjustment] = Table[str]()
     listeners: Mapping[Address, Adjustment] = Table[Address]()
-
-    @property
-    def shares_connections(self) -> bool:
-        """Whether idle sessions give their connections back.
-
-        Only with kept connections, and a login that is remembered, the proxy knows which accounts
-        may log in without limits.
-        """
-        possible = bool(self.login_age and self.kept_connections)
-        return self.connection_sharing == "on" or (self.connection_sharing == "auto" and possible)
 
     @property
     def rules(self) -> Rules:

@@ -20,7 +20,7 @@ def check(config: Config, fail: Fail) -> None:
 
 
 def _check_sharing(config: Config, fail: Fail) -> None:
-    if config.connection_sharing != "on":
+    if config.connection_sharing == "off":
         return
     if not config.login_age or not config.kept_connections:
         raise fail(

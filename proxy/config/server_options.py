@@ -4,7 +4,7 @@ from typing import Final
 
 from proxy.config import values
 from proxy.config.option import Option
-from proxy.config.words import AutoSwitch, ServerTls, Switch
+from proxy.config.words import ServerTls, Switch
 
 _GROUP: Final = "connections to the servers"
 
@@ -55,11 +55,11 @@ OPTIONS: Final = (
     ),
     Option(
         "connection-sharing",
-        values.choice(values.words(AutoSwitch)),
+        values.choice(values.words(Switch)),
         "MODE",
-        "whether idle sessions give their connections back (default auto)",
+        "whether idle sessions give their connections back (default off)",
         _GROUP,
-        choices=values.words(AutoSwitch),
+        choices=values.words(Switch),
     ),
     Option(
         "connection-sharing-delay",

@@ -7,7 +7,6 @@ ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_id
 LogLevel = Literal["debug", "info", "warning", "error"]
 Failover = Literal["off", "read_only"]
 Switch = Literal["off", "on"]
-AutoSwitch = Literal["auto", "off", "on"]
 FilteredReplicas = Literal["refuse", "allow"]
 Place = Literal["primary", "replica"]
 Explain = Literal["statement", "primary"]

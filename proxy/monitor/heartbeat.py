@@ -21,7 +21,6 @@ async def of_primary(connection: ServerConnection, table: str) -> tuple[int, int
     """Its server_id, and its newest beat, UTC µs; None if it has none of its own.
 
     Args:
-        channel: of the connection.
         connection: where to ask.
         table: ``schema.table``, quoted.
 

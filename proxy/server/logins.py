@@ -11,7 +11,7 @@ takes the global values of variables, as it does for a new connection (docs/mysq
 not asked again: `lend` gives the connection as it is (`proxy.server.verified_login`).
 
 Each connection of a session takes a slot (`proxy.server.slots`): the caller takes the slot first,
-with `enter`, and hands it to `lend` or `log_in`.
+with `acquire_slot`, and hands it to `lend` or `log_in`.
 
 Nothing depends on kept connections. Any failure that is not the server's verdict on the account,
 such as a broken connection, leads to a new connection at once; so does a server that now has an
@@ -62,7 +62,7 @@ _VERDICTS: Final = OF_ACCOUNT | {
 }
 """Errors that a login to this account gets on any connection."""
 _TOO_MANY: Final = ServerErrorCode.ER_CON_COUNT_ERROR.code
-_FULL: Final = frozenset(
+FULL: Final = frozenset(
     {
         _TOO_MANY,
         ServerErrorCode.ER_TOO_MANY_USER_CONNECTIONS.code,
@@ -223,7 +223,7 @@ class Logins:
             at_most: how long to wait for a turn, s.
 
         Raises:
-            ServerUnreachableError, ServerRefusedError: as `enter` and `log_in`.
+            ServerUnreachableError, ServerRefusedError: as `acquire_slot` and `log_in`.
         """
         slot = await self._slots.take(server, at_most)
         lent = self.lend(server, login, tracking, schema, slot)
@@ -364,7 +364,7 @@ class Logins:
                 made_room = self._make_room(server, login.username, error) or made_room
                 # A closed connection may still count against the limit.
                 made_room = made_room or self._slots.room(server) is not None
-                if pause is None or not made_room or error.error.code not in _FULL:
+                if pause is None or not made_room or error.error.code not in FULL:
                     raise
             attempt = None
             await asyncio.sleep(pause)
@@ -381,7 +381,7 @@ class Logins:
             kept
             for kept in self._pool.of(server)
             if not kept.reserved
-            and (code == _TOO_MANY or (code in _FULL and kept.username == username))
+            and (code == _TOO_MANY or (code in FULL and kept.username == username))
         ]
         for kept in found:
             self._pool.drop(kept, "room")

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
 
 _TURN_S: Final = 0.01
-_LONGEST_TURN_S: Final = 0.05
-TURN_COMMANDS: Final = 32
+_LONGEST_TURN_S: Final = 0.1
+TURN_COMMANDS: Final = 40
 _LOOK_S: Final = 0.005
 """How often idle sessions are asked, while anybody waits."""
 

@@ -21,7 +21,7 @@ class IdleRelease:
 
     def __init__(self, config: Config, sessions: Sessions) -> None:
         self._delay = config.connection_sharing_delay
-        self._on = config.shares_connections
+        self._on = config.connection_sharing == "on"
         self._sessions = sessions
         self._task: asyncio.Task[None] | None = None
 

@@ -267,10 +267,10 @@ def apply_error(
         command: it has ended.
         outcome: what became of it.
         state: routing's view of the session.
-        unseen: as of `succeeded`.
+        unseen: as of `apply_success`.
 
     Returns:
-        As `succeeded`.
+        As `apply_success`.
     """
     statement = command.statement
     if statement is None:
@@ -305,7 +305,7 @@ def take_trackers_after_error(command: Command, outcome: CommandOutcome, state: 
     """Take over what the OK of one of the proxy's statements says of a statement that failed.
 
     Returns:
-        As `succeeded`.
+        As `apply_success`.
     """
     state.trackers_pending = False
     hidden = not TRACKING.isdisjoint(outcome.tracked_variables)
@@ -316,7 +316,7 @@ def take_trackers_of_ping(command: Command, outcome: CommandOutcome, state: Sess
     """Take over what the OK packet of a COM_PING says of the statement before it.
 
     Returns:
-        As `succeeded`.
+        As `apply_success`.
     """
     suspect, state.trackers_pending = state.trackers_pending, False
     changed = outcome.state_changed and (suspect or not explains(command))

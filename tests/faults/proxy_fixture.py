@@ -140,7 +140,6 @@ async def before(
         "connect_timeout": 5.0,
         "handshake_timeout": 10.0,
         "proof_max_age": 3600.0,  # or some reads have a question in front, by the clock
-        "connection_sharing_delay": 3600.0,  # or whoever is slow gives its connections back
     }
     if cluster is None:
         settings["view_age"] = 0.0  # scripts answer no questions about views

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from mysql_mocker.error import MySQLError
+from mysql_mocker.state.faults import Fault
 from protocol.constants import Command
+from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from proxy.client.connection import STREAM_ABOVE
 from proxy.client.statements.saved_state import SAVE_STATE_SQL
@@ -366,6 +369,91 @@ async def test_an_id_that_the_client_was_not_told_is_written_nowhere() -> None:
         error = (await client.query("INSERT INTO owners VALUES (CONNECTION_ID())")).error
         assert error.code == 1235
         assert (await client.query("SELECT COUNT(*) FROM owners")).value == b"1"
+
+
+def look(proxy: ProxyFixture) -> None:
+    """Look at all sessions once."""
+    for session in list(proxy.shared.sessions):
+        session.rest()
+
+
+async def test_who_reads_on_replicas_is_not_idle() -> None:
+    async with sharing_fixture(replicas=1) as proxy:
+        direct = await proxy.direct()
+        assert (await direct.query("SET GLOBAL wait_timeout = 1")).ok
+        client = await proxy.session()
+        await away(proxy, client)
+        for number in range(15):
+            assert (await client.query(f"SELECT {number}")).value == b"%d" % number
+            look(proxy)
+            await asyncio.sleep(0.1)
+        assert proxy.count(RESTING) == 1
+        ended = asyncio.ensure_future(client.read_packet())
+        while not ended.done():
+            look(proxy)
+            await asyncio.sleep(0.1)
+        assert ErrPacket.parse(ended.result()).code == 4031
+
+
+async def test_who_is_away_gives_replicas_back_again() -> None:
+    async with sharing_fixture(replicas=1) as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        for _ in range(2):
+            assert (await client.query("SELECT 1")).value == b"1"
+            assert proxy.count("tidegate_server_connections") == 1
+            rest(proxy)
+            await eventually(lambda: proxy.count("tidegate_server_connections") == 0)
+
+
+async def test_a_full_server_ends_nobody() -> None:
+    async with sharing_fixture() as proxy:
+        client = await proxy.session()
+        assert (await client.query("CREATE TABLE t (id INT)")).ok
+        await away(proxy, client)
+        proxy.shared.pool.drop_all(proxy.shared.topology.primary, "age")
+        full = MySQLError(1040, "08004", "Too many connections")
+        faults = proxy.cluster.primary.faults
+        for _ in range(6):  # as often as a login tries
+            faults.arm(Fault(b"", None, login=True, error=full))
+        assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 1040
+        faults.clear()
+        assert (await client.query("INSERT INTO t VALUES (2)")).ok
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"
+
+
+@pytest.mark.parametrize("command", ["change of user", "reset"])
+async def test_the_id_is_the_clients_behind_a_new_beginning(command: str) -> None:
+    async with sharing_fixture() as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        assert (await client.query("DO 1")).ok
+        if command == "reset":
+            await client.command(bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
+        else:
+            client.send(change_user("other"))
+            assert (await finish_change(client, "word"))[0] == 0x00
+        assert client.greeting is not None
+        told = b"%d" % client.greeting.thread_id
+        assert (await client.query("SELECT CONNECTION_ID()")).value == told
+
+
+async def test_a_promotion_amid_a_read_is_told_as_its_answer() -> None:
+    async with sharing_fixture(replicas=2) as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        gates = [
+            replica.faults.hold_reply(matching=b"SELECT 77") for replica in proxy.cluster.replicas
+        ]
+        client.send(query("SELECT 77"))
+        await eventually(
+            lambda: any("SELECT 77" in statements_of(server) for server in proxy.cluster.replicas)
+        )
+        promote(proxy.shared, proxy.shared.topology.replicas[1])
+        assert ErrPacket.parse(await client.read_packet()).code == 1053
+        assert client.sequence_id == 1
+        for gate in gates:
+            gate.open()
 
 
 async def test_who_is_away_keeps_a_replica_with_an_open_cursor() -> None:

@@ -291,7 +291,7 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
             'connection-sharing = "on"\nkept-connections = 0',
             r"on needs login-age and kept-connections above 0",
         ),
-        ('connection-sharing = "yes"', r"want one of auto, off, on"),
+        ('connection-sharing = "yes"', r"want one of off, on"),
         ('max-allowed-packet = "2T"', r"want a size in bytes"),
         ('max-allowed-packet = "2G"', r"to 1073741824"),
         ('replicas = ["db1:3306"]', r"replicas: db1:3306 is the primary"),
@@ -339,22 +339,6 @@ def test_a_bound_is_written_as_it_is_read(seconds: float) -> None:
 def test_other_levels_have_no_bound(level: Level) -> None:
     assert consistency(written_level(level, 3.0)) == (level, 0.0)
     assert load(None, {**PRIMARY, "consistency": [level]}).rules.consistency == level
-
-
-@pytest.mark.parametrize(
-    ("given", "shares"),
-    [
-        ({}, True),
-        ({"kept-connections": ["0"]}, False),
-        ({"login-age": ["0"]}, False),
-        ({"connection-sharing": ["on"]}, True),
-        ({"connection-sharing": ["off"]}, False),
-    ],
-)
-def test_connections_are_shared_where_that_is_possible(
-    given: dict[str, list[str]], shares: bool
-) -> None:
-    assert load(None, {**PRIMARY, **given}).shares_connections is shares
 
 
 def test_default_rules() -> None:

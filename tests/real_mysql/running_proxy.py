@@ -67,7 +67,6 @@ class RunningProxy:
             # So long that no slow machine sends a read elsewhere. Where replicas are late for a
             # second, tests give a shorter one.
             "wait_budget": "3s",
-            "connection_sharing_delay": "1h",  # nor lets a session rest in the middle of a test
             **options,
         }
         self.command = [sys.executable, "-m", module, "run"]

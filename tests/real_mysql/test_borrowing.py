@@ -334,6 +334,8 @@ def test_the_clients_id_stays(running: RunningProxy) -> None:
         "SELECT CONNECTION_ID() + 0",
         "SELECT CONNECTION_ID(), 1",
         "SELECT CONNECTION_ID() FROM numbers",
+        "SELECT CONNECTION_ID() id",
+        "SELECT CONNECTION_ID () + 0",
         "SELECT @@pseudo_thread_id",
         "INSERT INTO numbers (n) VALUES (CONNECTION_ID())",
     ],
@@ -345,6 +347,25 @@ def test_an_id_that_cannot_be_told_is_refused(running: RunningProxy, sql: str) -
         assert client.value("SELECT 1") == b"1"
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE numbers SET n = 1 WHERE 'connection_id' = 'connection_id()'",
+        "INSERT INTO numbers (n) SELECT connection_id FROM (SELECT 1 AS connection_id) t",
+        "SELECT t.connection_id FROM (SELECT 1 AS connection_id) t /* connection_id() */",
+        "SELECT 'pseudo_thread_id', \"connection_id()\", `n` AS `connection_id` FROM numbers",
+        "SELECT CONNECTION_ID() AS LIMIT",
+        "SELECT 1 AS connection_id FOR UPDATE",
+    ],
+)
+def test_a_name_that_is_no_call_is_no_id(running: RunningProxy, sql: str) -> None:
+    with Client(running, "plain", "a") as client:
+        before = client.query(sql)[-1][1][:3]
+        away(running, client)
+        assert client.query("DO 1")[-1][1][0] == 0x00  # it has another connection now
+        assert client.query(sql)[-1][1][:3] == before
+
+
 @pytest.mark.parametrize("capabilities", [MODERN, OLD])
 @pytest.mark.parametrize(
     "sql",
@@ -353,6 +374,7 @@ def test_an_id_that_cannot_be_told_is_refused(running: RunningProxy, sql: str) -
         "select connection_id( ) ;",
         "\n SELECT  Connection_Id ()  AS id",
         "SELECT CONNECTION_ID() `the_id`",
+        "/* who */ SELECT CONNECTION_ID()AS x -- am I",
         "SELECT CONNECTION_ID() AS `Id`",
     ],
 )

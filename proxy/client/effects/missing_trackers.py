@@ -47,7 +47,7 @@ class MissingTrackers:
     """Asks for one session.
 
     Attributes:
-        pinged: a COM_PING went out with the command.
+        is_pinged: a COM_PING went out with the command.
     """
 
     def __init__(self, session: SessionContext, command_effects: CommandEffects) -> None:

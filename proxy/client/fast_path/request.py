@@ -22,6 +22,7 @@ from protocol.constants import Command as Code
 from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
 from proxy.client.answer import Answer
 from proxy.client.connection import FastPath
+from proxy.client.sharing.portable_state import names_id
 from proxy.client.statements.wait import wait_packet
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Proof, Reason
@@ -216,8 +217,9 @@ class FastRequests(FastPath):
             return False
         if topology.rivals or not primary.server.gtids or not self._names_writes:
             return False
-        if self._lease is not None and self._lease.shows_other_id(packet):
-            return False  # it is refused
+        lease = self._lease
+        if lease is not None and lease.is_unnamed and names_id(packet):
+            return False  # it may be refused
         decision = self._writes
         if decision.server is not primary.server:
             decision = self._writes = on_primary(topology, Reason.WRITE)

@@ -184,7 +184,7 @@ class Dispatch:
             return True
         if (
             self._lease is not None
-            and self._lease.shows_other_id(command.text)
+            and self._lease.command_shows_other_id(command)
             and self._lease.select_known_id(command) is None
         ):
             self._own_answers.refuse_whole(

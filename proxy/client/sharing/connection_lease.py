@@ -8,9 +8,10 @@ the connection as it was.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.command import query_text_offset
+from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError
@@ -19,6 +20,7 @@ from proxy.client.sharing.portable_state import PortableState, select_known_id
 from proxy.client.sharing.reconnect import ChangedError, reopen
 from proxy.client.statements.saved_state import ask_state
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.logins import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
     from routing.servers.topology import Server
+
+
+_WITH_TEXT: Final = (Code.COM_QUERY, Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE)
 
 
 class ConnectionLease:
@@ -47,8 +52,9 @@ class ConnectionLease:
         self._prepared = session.prepared
         self._query_attributes = session.query_attributes
         self._connection_id = connection_id
-        self._portable = PortableState(session)
+        self._portable = PortableState(session, connection_id)
         self._seen: Command | None = None  # the last command when the session was looked at
+        self._idle_since = 0.0  # when that was seen first, monotonic s
         self._told = ""  # why it could not give its connection back then
         self._held: Callable[[], None] | None = None  # what is to follow the answer
         self._going: asyncio.Future[None] | None = None  # a connection is borrowed
@@ -67,9 +73,27 @@ class ConnectionLease:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
         self._portable.ended(command, outcome, connection)
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether CONNECTION_ID() does not tell the id that the client was told."""
+        return self._portable.unnamed
+
     def shows_other_id(self, text: bytes) -> bool:
-        """Whether a text shows the id of a connection that the client was not told."""
+        """Whether a statement's text shows the id of a connection that the client was not told."""
         return self._portable.shows_other_id(text)
+
+    def command_shows_other_id(self, command: Command) -> bool:
+        """Likewise, of a command that has a text and came whole; what is long may be anything."""
+        if not (self.is_unnamed and command.code in _WITH_TEXT):
+            return False
+        return self.shows_other_id(self._text_of(command) if command.packet else command.text)
+
+    def _text_of(self, command: Command) -> bytes:
+        if command.prepared is not None:
+            return command.text
+        payload = command.packet[4:]
+        is_query = command.is_query
+        return payload[query_text_offset(payload, self._query_attributes) if is_query else 1 :]
 
     def select_known_id(self, command: Command) -> bytes | None:
         """What to run in place of a SELECT of the connection's id, so that it shows the client's.
@@ -78,9 +102,7 @@ class ConnectionLease:
         """
         if not (command.is_query and command.packet and self._portable.unnamed):
             return None
-        payload = command.packet[4:]
-        text = payload[query_text_offset(payload, self._query_attributes) :]
-        return select_known_id(text, self._connection_id)
+        return select_known_id(self._text_of(command), self._connection_id)
 
     def killed(self) -> None:
         """A KILL was sent for what the session runs: it must find the session's connection."""
@@ -94,8 +116,14 @@ class ConnectionLease:
         `command` is its last one, which has ended.
         """
         seen, self._seen = self._seen, command
+        if seen is not command:
+            self._idle_since = self._shared.now()
+            return
         primary = self._servers.primary
-        if seen is not command or primary is None or self.asking:
+        if self.is_away:
+            for replica in self._servers.replicas:
+                self._release_replica(replica)
+        if primary is None or self.asking:
             return
         reason = self._portable.reason()
         if not reason:
@@ -135,13 +163,17 @@ class ConnectionLease:
                 self._take_leave(primary)
             if primary.slot is not None:
                 primary.slot.gives(giving=True)
-        elif (
-            replica is not None
-            and not replica.busy
+        elif replica is not None:
+            self._release_replica(replica)
+
+    def _release_replica(self, replica: ServerConnection) -> None:
+        """Give back a connection to a replica, unless the session has something there."""
+        if not (
+            replica.busy
             # Also a session that is away may have opened a transaction there.
-            and replica.mirror.transaction_reads is None
-            and server not in self._asked_about
-            and not self._prepared.has_cursor_on(replica)
+            or replica.mirror.transaction_reads is not None
+            or replica.server in self._asked_about
+            or self._prepared.has_cursor_on(replica)
         ):
             self._servers.release_replica(replica)
 
@@ -215,7 +247,7 @@ class ConnectionLease:
         carried = self._portable.carried
         if carried is None or self._going is not None:
             return False
-        return carried.until <= self._shared.now()
+        return self._shared.now() - self._idle_since >= carried.wait_timeout
 
     @property
     def is_under_way(self) -> bool:
@@ -249,6 +281,8 @@ class ConnectionLease:
         except ServerFullError:
             raise
         except ServerRefusedError as error:
+            if error.error.code in FULL:
+                raise ServerFullError(error.error) from error
             self._shared.pool.login_cache.on_refused(self._servers.login.username, error.error.code)
             return error.error
         except ChangedError as error:

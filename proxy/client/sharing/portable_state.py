@@ -21,6 +21,7 @@ from protocol.constants import Command as Code
 from proxy.client.statements.saved_state import saved_state
 from routing.servers.topology import Server
 from routing.session.variables import CARRIED, FLAGS, SWITCH
+from routing.sql.lexer import CALLED, VARIABLE, WORD, lex
 from routing.sql.statement import StatementClass, StatementReason
 
 if TYPE_CHECKING:
@@ -33,9 +34,13 @@ if TYPE_CHECKING:
     from routing.sql.statement import Statement
 
 _NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
+_APART: Final = rb"(?:\s|/\*(?![!+])[^*]*\*/|(?:--\s|#)[^\n]*(?:\n|\Z))*"
+"""Blanks and comments."""
 _SELECT_ID: Final = re.compile(
-    rb"\s*SELECT\s+(?P<function>CONNECTION_ID\s*\(\s*\))"
-    rb"(?:\s+(?:AS\s+)?(?P<bare>[a-z_]\w*)|\s+(?:AS\s+)?`(?P<quoted>\w+)`)?\s*;?\s*",
+    _APART
+    + rb"SELECT\s+(?P<function>CONNECTION_ID\s*\(\s*\))"
+    + rb"(?:\s*AS\s+(?P<bare>[a-z_]\w*)|\s*(?:AS\s*)?`(?P<quoted>\w+)`)?\s*;?"
+    + _APART,
     re.IGNORECASE,
 )
 """What is mostly asked of it."""
@@ -73,14 +78,14 @@ class Carried(NamedTuple):
         server, epoch: the incarnation of the primary that the connection was to.
         last_insert_id: LAST_INSERT_ID().
         digest: of its variables.
-        until: when the server would have ended the session if no command came, monotonic s.
+        wait_timeout: how long the server would let it be idle, s.
     """
 
     server: Server
     epoch: int
     last_insert_id: int
     digest: bytes
-    until: float
+    wait_timeout: float
 
 
 class PortableState:
@@ -91,8 +96,9 @@ class PortableState:
         unnamed: CONNECTION_ID() on it does not return the id that the client was given.
     """
 
-    def __init__(self, session: SessionContext) -> None:
-        self._now = session.shared.now
+    def __init__(self, session: SessionContext, connection_id: int) -> None:
+        """`connection_id` is the one that the client was told."""
+        self._connection_id = connection_id
         self._state = session.state
         self._servers = session.servers
         self._prepared = session.prepared
@@ -105,7 +111,12 @@ class PortableState:
         """Somebody logged in."""
         self._kept_for = ""
         self.carried = None
-        self.unnamed = False
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """The connection's session has the connection's own id."""
+        primary = self._servers.primary
+        self.unnamed = primary is not None and primary.thread_id != self._connection_id
 
     @property
     def is_kept(self) -> bool:
@@ -122,6 +133,8 @@ class PortableState:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
         if connection is not self._servers.primary or self._kept_for:
             return
+        if command.code is Code.COM_RESET_CONNECTION and not outcome.error:
+            self._begin_anew()
         if command.code is Code.COM_SET_OPTION:
             connection.keepable = False  # neither a reset nor a change of user undoes it
         reason = unshared(command, outcome, self._state)
@@ -130,8 +143,20 @@ class PortableState:
         self._kept_for = reason
 
     def shows_other_id(self, text: bytes) -> bool:
-        """Whether a text shows the id of a connection that the client was not told."""
-        return self.unnamed and names_id(text)
+        """Whether a statement's text shows the id of a connection that the client was not told."""
+        if not (self.unnamed and names_id(text)):
+            return False
+        tokens = lex(text, self._state.lexer_modes.flags)
+        if tokens is None:
+            return True  # nobody knows what it is
+        kinds, words = tokens.kinds, tokens.words
+        for place, kind in enumerate(kinds[:-1]):
+            word = words[place]
+            if kind in (WORD, CALLED) and word == b"CONNECTION_ID" and words[place + 1] == b"(":
+                return True
+            if kind in (WORD, VARIABLE) and b"PSEUDO_THREAD_ID" in word.upper():
+                return True
+        return False
 
     def reason(self) -> str:
         """Why the session cannot give its connection to the primary back now; "" if it can."""
@@ -172,7 +197,7 @@ class PortableState:
             primary.epoch,
             saved.last_insert_id,
             saved.digest,
-            until=self._now() + saved.wait_timeout,
+            saved.wait_timeout,
         )
 
 
@@ -190,8 +215,9 @@ def select_known_id(text: bytes, connection_id: int) -> bytes | None:
     found = _SELECT_ID.fullmatch(text)
     if found is None:
         return None
-    name = found["bare"] or found["quoted"] or found["function"]
-    return b"SELECT CAST(%d AS UNSIGNED) AS `%b`" % (connection_id, name)
+    quoted = b"`%b`" % (found["quoted"] or found["function"])
+    # A bare alias may be a reserved word, of which the server complains.
+    return b"SELECT CAST(%d AS UNSIGNED) AS %b" % (connection_id, found["bare"] or quoted)
 
 
 def unshared(command: Command, outcome: CommandOutcome, state: Session) -> str:
