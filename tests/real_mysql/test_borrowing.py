@@ -361,6 +361,7 @@ def test_an_id_that_cannot_be_told_is_refused(running: RunningProxy, sql: str) -
 def test_a_name_that_is_no_call_is_no_id(running: RunningProxy, sql: str) -> None:
     with Client(running, "plain", "a") as client:
         before = client.query(sql)[-1][1][:3]
+    with Client(running, "plain", "a") as client:
         away(running, client)
         assert client.query("DO 1")[-1][1][0] == 0x00  # it has another connection now
         assert client.query(sql)[-1][1][:3] == before
