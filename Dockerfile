@@ -47,6 +47,7 @@ CMD ["audit", "--log", "/var/log/tidegate", "--out", "/report"]
 FROM base AS tidegate
 COPY --from=build /opt/tidegate /opt/tidegate
 EXPOSE 6446 9477
+# Whether the process lives: Swarm replaces a container for this, which mends no server.
 HEALTHCHECK --interval=10s --timeout=3s \
-    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9477/healthz', timeout=2)"]
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9477/livez', timeout=2)"]
 CMD ["--help"]

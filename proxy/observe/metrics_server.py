@@ -1,4 +1,10 @@
-"""Serves `/metrics` (Prometheus) and `/healthz` over HTTP, in threads beside the event loop."""
+"""Serves `/metrics` (Prometheus) and the probes over HTTP, in threads beside the event loop.
+
+`/livez` says that this process lives: it answers 200 whatever the servers are. Who restarts a proxy
+for what a probe says asks it, since a restart mends no server, and ends sessions that could have
+gone on. `/readyz`, and `/healthz` for who knows it by that name, says whether clients' writes can
+be served now: who sends clients asks it.
+"""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -105,7 +111,7 @@ class MetricsServer:
     Args:
         address: where to listen; port 0 takes a free one.
         collector: what `/metrics` shows.
-        trouble: why `/healthz` answers 503; 200 if it is empty.
+        trouble: why `/readyz` and `/healthz` answer 503; 200 if it is empty.
 
     Raises:
         OSError: the address cannot be used.
@@ -143,7 +149,9 @@ class MetricsServer:
             except TypeError:  # it asks for a version that is none, over which the library stumbles
                 return _plain(start, HTTPStatus.NOT_ACCEPTABLE)
             return cast("Iterable[bytes]", self._metrics(environ, start))
-        if path == "/healthz":
+        if path == "/livez":
+            return _plain(start, HTTPStatus.OK)
+        if path in ("/readyz", "/healthz"):
             if trouble := self._trouble():
                 return _plain(start, HTTPStatus.SERVICE_UNAVAILABLE, trouble)
             return _plain(start, HTTPStatus.OK)

@@ -348,9 +348,17 @@ def test_snapshots_while_counting() -> None:
 
 
 def test_http(scraped: Scraped) -> None:
-    assert scraped.get("/healthz") == "OK\n"
+    for path in ("/livez", "/readyz", "/healthz"):
+        assert scraped.get(path) == "OK\n"
     scraped.trouble = "the primary is read only"
-    for path, status in (("/healthz", 503), ("/", 404), ("/metrics/x", 404)):
+    assert scraped.get("/livez") == "OK\n"
+    for path, status in (
+        ("/readyz", 503),
+        ("/healthz", 503),
+        ("/", 404),
+        ("/livez/x", 404),
+        ("/metrics/x", 404),
+    ):
         with pytest.raises(urllib.error.HTTPError) as caught:
             scraped.get(path)
         assert caught.value.code == status
