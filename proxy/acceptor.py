@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
+from proxy.error_text import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -128,10 +129,9 @@ class Acceptor:
         if not self._lacking:
             self._lacking = True
             _log.error(
-                "no client can be accepted at %s: %s; trying again every %g s (open files: ulimit"
-                " -n)",
+                "no client can be accepted at %s: %s; trying again every %g s",
                 self._address,
-                error.strerror,
+                error_text(error),
                 _REST_S,
             )
         loop = asyncio.get_running_loop()

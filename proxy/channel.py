@@ -16,6 +16,7 @@ from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketTooLargeError
 from protocol.packet import frame
 from proxy.address import peer_name
+from proxy.error_text import error_text
 
 if TYPE_CHECKING:
     import ssl
@@ -281,7 +282,7 @@ class PacketChannel(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Wake the reader."""
         self._closed = True
-        cause = "the peer closed the connection" if error is None else str(error)
+        cause = "the peer closed the connection" if error is None else error_text(error)
         self._wake(ChannelClosedError(cause))
         self._let_go()
 

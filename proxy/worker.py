@@ -14,6 +14,7 @@ import uvloop
 
 from proxy import log
 from proxy.config import Config, ConfigError
+from proxy.error_text import error_text
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import LogLimits, RoutingLog
@@ -90,7 +91,7 @@ def run_worker(
             uvloop.run(main(routing_log))
     except OSError as error:
         addresses = ", ".join(map(str, config.addresses))
-        _log.error("cannot serve on %s: %s", addresses, error)
+        _log.error("cannot serve on %s: %s", addresses, error_text(error))
         return CANNOT_SERVE
     except (StateError, _RoutingLogError) as error:
         _log.error("%s", error)

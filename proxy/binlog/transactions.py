@@ -11,6 +11,7 @@ from protocol.binlog.event import Event
 from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.log_reader import LogReader
 from protocol.errors import MalformedBinlogError
+from proxy.error_text import error_text
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -57,7 +58,7 @@ class LogFile:
         except MalformedBinlogError as error:
             self.damage = str(error)
         except OSError as error:
-            self.damage = error.strerror or str(error)
+            self.damage = error.strerror or error_text(error)
 
     def _events(self) -> Iterator[Event]:
         reader = LogReader()

@@ -38,6 +38,7 @@ from proxy.client.login.sandbox import leave_sandbox
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
+from proxy.error_text import error_text
 from proxy.server.attributes import of_session
 from proxy.server.connection_stage import SANDBOX
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
@@ -151,9 +152,10 @@ class Listener:
             shared.refusals.add("closed", channel, "")
             channel.abort()
         except (ProtocolError, ssl.SSLError, OSError) as error:
-            shared.refusals.add("protocol", channel, f"Bad handshake: {error}")
+            why = f"Bad handshake: {error_text(error)}"
+            shared.refusals.add("protocol", channel, why)
             shared.metrics.protocol_error("client")
-            refuse(channel, handshake_error(error), f"Bad handshake: {error}")
+            refuse(channel, handshake_error(error), why)
         except BaseException:
             channel.abort()  # so that the client does not wait for an answer that will not come
             raise

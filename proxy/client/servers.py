@@ -15,7 +15,12 @@ from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.client.statements import transaction as transaction_statements
 from proxy.server.connection import Owner
-from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import (
+    NoDescriptorError,
+    ServerFullError,
+    ServerRefusedError,
+    ServerUnreachableError,
+)
 from proxy.server.kill import kill
 from proxy.server.login import Login
 from proxy.server.slots import Holder
@@ -325,6 +330,9 @@ class Servers:
                 server, login, self._tracking, self._state.schema, shared.config.wait_budget
             )
             self._take(connection)
+        except NoDescriptorError:
+            shared.metrics.server_connect_failed(server.name, "no_descriptor")
+            return Reason.REPLICA_FULL  # no other replica could be connected to, either
         except (ServerUnreachableError, ChannelClosedError) as error:
             server.set_unreachable(shared.now())
             shared.metrics.server_connect_failed(server.name, "unreachable")

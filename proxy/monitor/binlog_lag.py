@@ -17,6 +17,7 @@ from protocol.binlog.gtid_stream import GtidStream
 from protocol.errors import ProtocolError, ServerErrorCode
 from proxy import tasks
 from proxy.channel import ChannelClosedError
+from proxy.error_text import error_text
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import query
@@ -177,7 +178,7 @@ class BinlogLag:
         except ProtocolError as error:
             self._ended(server, stream, "malformed", str(error))
         except (ServerUnreachableError, ChannelClosedError, TimeoutError) as error:
-            self._ended(server, stream, "lost", str(error) or "nothing came in time")
+            self._ended(server, stream, "lost", error_text(error))
         finally:
             stream.task = None  # a cancelled task keeps its frames, which know the stream
 

@@ -17,8 +17,9 @@ from errno import EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ProtocolError
-from proxy import tasks
+from proxy import open_files, tasks
 from proxy.channel import ChannelClosedError
+from proxy.error_text import error_text
 from proxy.server.connect.greeting import await_greeting_on, connect
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from routing.servers.liveness_timer import QUIET_S, LivenessTimer
@@ -144,7 +145,12 @@ class Liveness:
                     ProtocolError,
                 ) as error:
                     if _is_ours(error):
-                        _log.warning("replica %s cannot be asked: %s", server.name, error)
+                        if open_files.is_exhausted(error):
+                            open_files.report(error)
+                        else:
+                            _log.warning(
+                                "replica %s cannot be asked: %s", server.name, error_text(error)
+                            )
                         timer.withdraw()
                         return
                     timer.refused = True

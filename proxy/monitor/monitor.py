@@ -11,13 +11,14 @@ from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.gtid import GtidSet
 from proxy import tasks
 from proxy.channel import ChannelClosedError
+from proxy.error_text import error_text
 from proxy.monitor.binlog_lag import BinlogLag
 from proxy.monitor.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
 from proxy.monitor.lag import LagWatch
 from proxy.monitor.primary_election import PrimaryElection
 from proxy.monitor.sources import sources
 from proxy.server.connect.opening import open_connection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
 from proxy.server.query import identify, query
 from routing.servers.gaps import gaps
@@ -110,11 +111,15 @@ class Monitor:
             connection.abort()
 
     async def _watch(self, server: Server) -> None:
+        if server.probe_result is ProbeResult.UNKNOWN:
+            await self._look_and_judge(server)
         while True:
-            if server.probe_result is not ProbeResult.UNKNOWN:
-                await asyncio.sleep(self._shared.config.monitor_interval)
-            await self._look(server)
-            await self._succession.judge()
+            await asyncio.sleep(self._shared.config.monitor_interval)
+            await self._look_and_judge(server)
+
+    async def _look_and_judge(self, server: Server) -> None:
+        await self._look(server)
+        await self._succession.judge()
 
     async def _look(self, server: Server) -> None:
         """Look at a server, and note how that ended."""
@@ -131,8 +136,10 @@ class Monitor:
             leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
             result = ProbeResult.GONE if leaving else ProbeResult.REFUSED
             usable = error.error.code in _ACCOUNT_ERRORS | _STATEMENT_ERRORS
+        except NoDescriptorError:
+            return  # it says nothing about the server, and was logged
         except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
-            cause = str(error) or "no answer in time"
+            cause = error_text(error)
             result = ProbeResult.GONE
             usable = False
         if result is not ProbeResult.ANSWERED:
@@ -178,7 +185,7 @@ class Monitor:
             except (ServerRefusedError, ServerUnreachableError) as error:
                 cause = str(error)
             except (ChannelClosedError, ProtocolError) as error:
-                cause = str(error) or "it was closed"
+                cause = error_text(error)
             else:
                 return
             self._drop(server)

@@ -8,6 +8,7 @@ close a connection without a message, and the parser never waits for more input.
 import errno
 import io
 import logging
+import os
 import socket
 import sys
 import threading
@@ -18,6 +19,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from proxy import open_files
 from proxy.address import Address
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ _CONNECTIONS: Final = 32
 """Most open connections. A further one replaces the one whose request has been awaited longest."""
 _REST_S: Final = 1.0
 """How long it pauses if no more files can be opened."""
+_LACKING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What `accept` fails with then."""
 
 _TOO_LARGE: Final = (
     f"HTTP/1.0 {HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.value}"
@@ -44,6 +48,10 @@ _TOO_LARGE: Final = (
 
 class HttpServer(ThreadingMixIn, WSGIServer):
     """Serves `application` at one address; `serve_forever` runs until `shutdown`.
+
+    It answers where no descriptor is left, too: one is kept in reserve, a second one of the
+    listening socket. It is closed for a connection to be accepted, and whichever connection ends
+    next becomes the reserve, in one step, since other threads take what is free at once.
 
     Raises:
         OSError: the address cannot be used.
@@ -59,7 +67,11 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         self._lock = threading.Lock()
         self._requested: dict[Any, bool] = {}
         """Connections, oldest first, and whether their request is there."""
+        self._reserve: int | None = None
+        self._takes_reserve = False  # the next connection that ends becomes the reserve
+        self._descriptor_freed = threading.Event()
         super().__init__((address.host, address.port), _Handler)
+        self._reserve = os.dup(self.fileno())
         self.set_app(application)
 
     def answering(self) -> int:
@@ -80,13 +92,32 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept a connection."""
+        """Accept a connection, with the reserve if no other descriptor is left."""
+        self._descriptor_freed.clear()
         try:
             return super().get_request()
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                time.sleep(_REST_S)  # else the loop would try again at once, without end
-            raise
+            if error.errno not in _LACKING:
+                raise
+            lacking = error
+        if open_files.is_exhausted(lacking):
+            open_files.report(lacking)
+        if self._give_reserve():
+            with suppress(OSError):  # another thread took the descriptor
+                return super().get_request()
+        self._descriptor_freed.wait(_REST_S)  # else the loop would try again at once, without end
+        raise lacking
+
+    def _give_reserve(self) -> bool:
+        """Close the reserve for one connection; False, and room is made, where it is in use."""
+        with self._lock:
+            reserve, self._reserve = self._reserve, None
+            self._takes_reserve = True
+            if reserve is None:
+                self._make_room()
+                return False
+        os.close(reserve)
+        return True
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
         """Serve a connection in a thread of its own, if there is room for it."""
@@ -115,6 +146,25 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         with self._lock:
             self._requested.pop(request, None)
         super().shutdown_request(request)
+
+    def close_request(self, request: Any) -> None:  # noqa: ANN401 the base's
+        """Close a connection, or let its descriptor become the reserve."""
+        with self._lock:
+            if self._takes_reserve and request.fileno() >= 0:
+                self._reserve = request.detach()
+                os.dup2(self.fileno(), self._reserve, inheritable=False)  # closes the connection
+                self._takes_reserve = False
+        request.close()
+        self._descriptor_freed.set()
+
+    def server_close(self) -> None:
+        """Close the port."""
+        with self._lock:
+            reserve, self._reserve = self._reserve, None
+            self._takes_reserve = False
+        if reserve is not None:
+            os.close(reserve)
+        super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
         """Log what went wrong, in one line."""

@@ -24,6 +24,7 @@ from typing import Final
 import zstandard
 
 from proxy.config.log_keep import LogKeep
+from proxy.error_text import error_text
 from proxy.observe.metrics import LogTask, Metrics
 
 LOOK_INTERVAL_S = 60.0
@@ -229,7 +230,9 @@ class LogUpkeep:
         if now - self._complained_at.get(task, float("-inf")) >= _COMPLAIN_EVERY_S:
             self._complained_at[task] = now
             _log.error(
-                "routing log: cannot %s closed segments: %s; they stay as they are", task, error
+                "routing log: cannot %s closed segments: %s; they stay as they are",
+                task,
+                error_text(error),
             )
 
 

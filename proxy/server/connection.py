@@ -26,6 +26,7 @@ from protocol.response_stream import RESULTS, ResponseStream
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from protocol.whole_answer import take
 from proxy.channel import ChannelClosedError
+from proxy.error_text import error_text
 from proxy.server.account import Requirement
 from proxy.server.connection_stage import (
     CLOSED,
@@ -639,7 +640,10 @@ class ServerConnection:
     def connection_lost(self, error: Exception | None) -> None:
         """The server is gone."""
         self._fail(
-            "the connection broke" if error is None else f"the connection broke: {error}", None
+            "the connection broke"
+            if error is None
+            else f"the connection broke: {error_text(error)}",
+            None,
         )
 
     def pause_writing(self) -> None:

@@ -1,10 +1,16 @@
 """Why a server cannot be used."""
 
 from protocol.response import ErrPacket
+from proxy import open_files
+from proxy.error_text import error_text
 
 
 class ServerUnreachableError(Exception):
     """No connection to the server could be made, or it broke."""
+
+
+class NoDescriptorError(ServerUnreachableError):
+    """This process can open no connection now (`proxy.open_files`); the server may well be up."""
 
 
 class PacketLimitLoweredError(ServerUnreachableError):
@@ -25,3 +31,11 @@ class ServerRefusedError(Exception):
 
 class ServerFullError(ServerRefusedError):
     """Tidegate may have no more connections to the server, and none became free in time."""
+
+
+def unreachable(error: Exception) -> ServerUnreachableError:
+    """What is raised where this error has ended an attempt to use a server."""
+    if open_files.is_exhausted(error):
+        open_files.report(error)
+        return NoDescriptorError(error_text(error))
+    return ServerUnreachableError(error_text(error))

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
 from proxy.server.connect.opening import open_connection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import (
+    NoDescriptorError,
+    ServerRefusedError,
+    ServerUnreachableError,
+    unreachable,
+)
 from proxy.server.query import query
 
 if TYPE_CHECKING:
@@ -45,6 +50,8 @@ async def kill(
     sql = b"KILL %s %d" % (scope, connection.thread_id)
     try:
         await _run_once(connection.server, login, config, materials, sql)
+    except NoDescriptorError:
+        return  # which was logged
     except (ServerUnreachableError, ServerRefusedError) as error:
         _log.warning("could not end what a client left on %s: %s", connection.server.name, error)
 
@@ -62,6 +69,6 @@ async def _run_once(
         async with asyncio.timeout(config.connect_timeout):
             await query(connection, sql)
     except (TimeoutError, ChannelClosedError, ProtocolError) as error:
-        raise ServerUnreachableError(str(error)) from error
+        raise unreachable(error) from error
     finally:
         connection.channel.close()

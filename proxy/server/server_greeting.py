@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from proxy.server.connect.greeting import read_greeting
-from proxy.server.errors import ServerUnreachableError
+from proxy.server.errors import NoDescriptorError, ServerUnreachableError
 
 if TYPE_CHECKING:
     from proxy.config import Config
@@ -36,6 +36,8 @@ class ServerGreeting:
         """Let the primary say who it is, if it can be reached."""
         try:
             greeting = await read_greeting(primary, config)
+        except NoDescriptorError:
+            return  # which was logged
         except ServerUnreachableError as error:
             metrics.server_up(primary.name, False)
             _log.warning("the primary %s cannot be reached yet: %s", primary.name, error)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
 from proxy.channel import ChannelClosedError
+from proxy.error_text import error_text
 from proxy.server.connect.opening import open_connection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError, unreachable
 from proxy.server.query import identify
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ExecutedGtids:
                 f"no answer within {limit:g} s (connect-timeout)"
             ) from error
         except (ChannelClosedError, ProtocolError) as error:
-            raise ServerUnreachableError(str(error) or type(error).__name__) from error
+            raise unreachable(error) from error
 
     async def of_replicas(self, topology: Topology, login: Login) -> dict[Server, GtidSet]:
         """Ask all replicas that are not known to be down; EMPTY for one that does not answer."""
@@ -74,7 +75,7 @@ class ExecutedGtids:
             _log.info(
                 "replica %s is compared by what it is known to have: %s",
                 replica.name,
-                error or "no answer in time",
+                error_text(error),
             )
             return EMPTY
         connection.channel.close()

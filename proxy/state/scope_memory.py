@@ -14,6 +14,7 @@ import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from proxy.error_text import error_text
 from proxy.state.scope_file import read_unlogged
 from proxy.state.sqlite_file import StateError, make_folder
 from routing.consistency.scope_board import ScopeBoard, prepare, size, unlogged_flags
@@ -47,7 +48,9 @@ class ScopeMemory(ScopeBoard):
                 self._map = mmap.mmap(file.fileno(), 0)
             super().__init__(memoryview(self._map), workers, worker)
         except (OSError, ValueError) as error:
-            raise StateError(f"{folder / FILE_NAME}: {error}; start the proxy again") from error
+            raise StateError(
+                f"{folder / FILE_NAME}: {error_text(error)}; start the proxy again"
+            ) from error
 
     def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
         """As the base class does; when this returns it is on the disk, or the log has an error."""
@@ -58,7 +61,7 @@ class ScopeMemory(ScopeBoard):
             _log.error(
                 "the record of writes without a GTID is not on the disk, and a crash of the machine"
                 " may lose it: %s; see that the disk of state-dir works",
-                error,
+                error_text(error),
             )
 
 
@@ -86,7 +89,9 @@ def own(folder: Path) -> Iterator[None]:
             " of its own"
         ) from error
     except OSError as error:
-        _log.warning("whether another proxy uses state-dir %s is not known: %s", folder, error)
+        _log.warning(
+            "whether another proxy uses state-dir %s is not known: %s", folder, error_text(error)
+        )
     try:
         yield
     finally:
@@ -122,8 +127,8 @@ def make(folder: Path, workers: int) -> None:
         new.replace(path)
     except OSError as error:
         raise StateError(
-            f"{path}: {error}; state-dir must be a directory on a local disk that Tidegate may"
-            f" write, with {size(workers) >> 20} MiB of room"
+            f"{path}: {error_text(error)}; state-dir must be a directory on a local disk that"
+            f" Tidegate may write, with {size(workers) >> 20} MiB of room"
         ) from error
 
 

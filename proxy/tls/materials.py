@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.authentication import RsaKey
 from proxy.config import Config, ConfigError
+from proxy.error_text import error_text
 from proxy.tls.server_contexts import ServerContext, ServerContexts
 
 _RSA_BITS: Final = 2048
@@ -177,7 +178,7 @@ def _server_context(config: Config) -> ServerContext:
 
 
 def _reason(error: OSError) -> str:
-    return (isinstance(error, ssl.SSLError) and error.reason) or error.strerror or str(error)
+    return (isinstance(error, ssl.SSLError) and error.reason) or error.strerror or error_text(error)
 
 
 def _read(path: Path, option: str) -> bytes:

@@ -1,17 +1,21 @@
 """Whoever connects to the metrics port: nobody holds it up, and nobody writes into the log."""
 
 import http.client
+import os
 import resource
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from prometheus_client.registry import Collector
 
+from proxy import open_files
 from proxy.address import Address
 from proxy.observe import http_server
 from proxy.observe.metrics_server import MetricsServer
@@ -214,8 +218,8 @@ def test_it_goes_on_when_files_can_be_opened_again(
         rests.append(seconds)
         time.sleep(0.01)
 
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=rest)
-    monkeypatch.setattr(http_server, "time", clock)
+    freed = SimpleNamespace(clear=lambda: None, set=lambda: None, wait=rest)
+    monkeypatch.setattr(served.server._server, "_descriptor_freed", freed)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as client:
         client.settimeout(20)
@@ -229,6 +233,55 @@ def test_it_goes_on_when_files_can_be_opened_again(
         client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert end(client).startswith(b"HTTP/1.0 200")
     assert set(rests) == {http_server._REST_S}
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """This process can open nothing meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 8, hard))
+    opened: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("path", ["livez", "metrics"])
+def test_it_answers_when_no_descriptor_is_left(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    monkeypatch.setattr(http_server, "_REQUEST_S", 60)
+    monkeypatch.setattr(open_files, "_report", open_files._Report())
+    address = ("127.0.0.1", served.server.address.port)
+    with socket.socket() as silent, ExitStack() as stack:
+        clients = [stack.enter_context(socket.socket()) for _ in range(5)]
+        with no_descriptor_left():
+            silent.connect(address)  # has the reserve until the next one comes
+            for client in clients:
+                client.settimeout(20)
+                client.connect(address)
+                client.sendall(b"GET /%s HTTP/1.0\r\n\r\n" % path.encode())
+                assert end(client).startswith(b"HTTP/1.0 200")
+    reports = [record for record in caplog.records if record.name == open_files.__name__]
+    assert reports
+    assert "this process has no descriptor left" in reports[0].getMessage()
+    assert "LimitNOFILE" in reports[0].getMessage()
+
+
+def test_at_most_one_line_a_second_is_logged() -> None:
+    report = open_files._Report()
+    assert report.is_due()
+    report._logged_at += 3600  # however slow this machine is
+    assert not report.is_due()
+    report._logged_at -= 7200
+    assert report.is_due()
 
 
 def test_a_request_in_parts_and_with_bare_line_feeds(served: Served) -> None:

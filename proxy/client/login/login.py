@@ -13,7 +13,12 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
 from proxy.server.connect.change_user import change_user
 from proxy.server.connection_stage import READY
-from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import (
+    NoDescriptorError,
+    ServerFullError,
+    ServerRefusedError,
+    ServerUnreachableError,
+)
 from proxy.server.idle_connection import IdleConnection
 from proxy.server.settings import Settings
 from routing.servers.topology import Role
@@ -154,6 +159,15 @@ def may_enter(
 def _unreachable(
     shared: Shared, channel: PacketChannel, primary: Server, error: ServerUnreachableError
 ) -> None:
+    if isinstance(error, NoDescriptorError):
+        shared.metrics.client_refused("no_descriptor")
+        shared.metrics.server_connect_failed(primary.name, "no_descriptor")
+        refuse(
+            channel,
+            ServerErrorCode.ER_CON_COUNT_ERROR,
+            f"Too many connections: Tidegate cannot connect to its primary, since {error}",
+        )
+        return
     primary.set_unreachable(shared.now())
     why = f"the primary {primary.name} cannot be reached: {error}"
     shared.refusals.add("primary_unreachable", channel, why)

@@ -18,7 +18,7 @@ from proxy.server.connect.opening import log_in_again
 from proxy.server.connect.setup import set_up
 from proxy.server.connection import ServerConnection
 from proxy.server.connection_stage import LOGGED_IN
-from proxy.server.errors import ServerUnreachableError
+from proxy.server.errors import ServerUnreachableError, unreachable
 from proxy.server.settings import replica_settings
 from routing.servers.topology import Role
 
@@ -55,7 +55,7 @@ async def change_user(
     except TimeoutError as error:
         raise ServerUnreachableError(f"no answer within {within:g} s (connect-timeout)") from error
     except (OSError, ChannelClosedError, ProtocolError) as error:
-        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+        raise unreachable(error) from error
     finally:
         if slot is not None:
             slot.free()

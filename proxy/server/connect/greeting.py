@@ -11,7 +11,7 @@ from protocol.errors import ProtocolError
 from protocol.handshake import HandshakeResponse41, HandshakeV10
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError, unreachable
 from proxy.server.tcp import keep_watch
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ async def await_greeting(server: Server, config: Config) -> ConnectionAttempt:
         async with asyncio.timeout(config.connect_timeout):
             return await await_greeting_on(await connect(server), server)
     except (OSError, TimeoutError, ChannelClosedError, ProtocolError) as error:
-        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+        raise unreachable(error) from error
 
 
 async def read_greeting(server: Server, config: Config) -> HandshakeV10:

@@ -25,6 +25,7 @@ from proxy.server.errors import (
     PacketLimitLoweredError,
     ServerRefusedError,
     ServerUnreachableError,
+    unreachable,
 )
 from proxy.server.settings import Settings, replica_settings
 from routing.servers.topology import Role
@@ -111,7 +112,7 @@ async def open_session(
             f"no answer within {config.connect_timeout:g} s (connect-timeout)"
         ) from error
     except (OSError, SSLError, ChannelClosedError, ProtocolError) as error:
-        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+        raise unreachable(error) from error
 
 
 async def _open(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import MalformedPacketError
 from proxy import tasks
+from proxy.error_text import error_text
 from proxy.shared.killing import inquiry as wire
 from proxy.shared.killing.inquiry import GONE, Inquiry
 from proxy.state.sqlite_file import StateError
@@ -146,7 +147,7 @@ class OtherWorkers:
             _log.warning("worker %d does not answer within %g s", number, self._within)
             return _SILENT
         except (OSError, MalformedPacketError) as error:
-            _log.warning("worker %d does not answer: %s", number, error)
+            _log.warning("worker %d does not answer: %s", number, error_text(error))
             return _SILENT
         finally:
             if writer is not None:
@@ -162,7 +163,7 @@ class OtherWorkers:
                 # Without a time limit, which would cancel a login that the session itself may need.
                 writer.write(wire.serialise_answer(await answer(inquiry)))
         except (OSError, asyncio.IncompleteReadError, MalformedPacketError) as error:
-            _log.warning("another worker's inquiry broke off: %s", error)
+            _log.warning("another worker's inquiry broke off: %s", error_text(error))
         finally:
             writer.close()
 
