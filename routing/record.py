@@ -40,7 +40,7 @@ are GTID sets, server names and names of enums, which hold no quote, backslash o
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from protocol.gtid import EMPTY
@@ -237,8 +237,8 @@ class RecordStream:
     """Numbers and renders the records of one run of one worker into a bounded queue of lines.
 
     One thread calls `statement`; one other thread may call `take` at the same time. When the lines
-    not yet taken exceed the bound, statements are counted instead of rendered, and one gap record
-    stands for them as soon as there is room again.
+    not yet taken exceed the bound, statements are counted instead of rendered, `on_drop` is called
+    for each, and one gap record stands for them as soon as there is room again.
 
     Attributes:
         run: hex name of this start of this worker.
@@ -247,7 +247,14 @@ class RecordStream:
 
     """
 
-    def __init__(self, proxy: str, worker: int, run: str, max_pending_bytes: int) -> None:
+    def __init__(
+        self,
+        proxy: str,
+        worker: int,
+        run: str,
+        max_pending_bytes: int,
+        on_drop: Callable[[], None] | None = None,
+    ) -> None:
         self.run = run
         self.seq = 0
         self.dropped = 0
@@ -256,6 +263,7 @@ class RecordStream:
         self._gap_head = _head("gap", proxy, worker, run)
         self._records: deque[tuple[str, ...]] = deque()
         self._max_pending_bytes = max_pending_bytes
+        self._on_drop = on_drop
         # Two counters, each changed by one thread only, so that no lock is needed.
         self._bytes_in = 0
         self._bytes_out = 0
@@ -426,6 +434,8 @@ class RecordStream:
         self._gap_dropped += 1
         self.dropped += 1
         self.seq += 1
+        if self._on_drop is not None:
+            self._on_drop()
 
     def _add_gap(self) -> None:
         self.seq += 1

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from proxy.error_text import error_text
 from proxy.observe.metrics import Metrics
 from routing.record import RecordStream
 
@@ -98,7 +99,9 @@ class RoutingLog:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = secrets.token_hex(6)
-        self.records = RecordStream(proxy, worker, self.run, limits.max_pending_bytes)
+        self.records = RecordStream(
+            proxy, worker, self.run, limits.max_pending_bytes, self._on_drop
+        )
         self._directory = directory
         self._proxy = proxy
         self._stem = f"{proxy}-{worker}-{self.run}"
@@ -109,8 +112,10 @@ class RoutingLog:
         self._segments = 0
         self._unwritten = memoryview(b"")
         self._unwritten_lines = 0
-        self._dropped_told = 0
+        self._written_lines = 0
+        self._abandoned = False  # the thread's last records were counted as lost
         self._complained_at = float("-inf")
+        self._drop_logged_at = float("-inf")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="routing-log", daemon=True)
 
@@ -133,14 +138,18 @@ class RoutingLog:
         self._stopping.set()
         self._thread.join(_STOP_TIMEOUT_S)
         if self._thread.is_alive():
-            _log.error("routing log: the disk did not take the last records in time")
+            self._abandoned = True
+            records = self.records
+            lost = records.seq - records.dropped - self._written_lines
+            self._metrics.routing_log_dropped(lost)
+            _log.error("routing log: the disk did not take the last %d records in time", lost)
 
     def _run(self) -> None:
         while not self._stopping.wait(FLUSH_INTERVAL_S):
             self.flush()
         self.flush()
         lost = self._unwritten_lines + self.records.take(1 << 62).count("\n")
-        if lost:
+        if lost and not self._abandoned:
             self._metrics.routing_log_dropped(lost)
             _log.error("routing log: %d records could not be written before the stop", lost)
         try:
@@ -161,10 +170,22 @@ class RoutingLog:
             self._sync()
         except OSError as error:
             self._complain(error)
-        dropped = self.records.dropped
-        if dropped != self._dropped_told:
-            self._metrics.routing_log_dropped(dropped - self._dropped_told)
-            self._dropped_told = dropped
+
+    def _on_drop(self) -> None:
+        """Count a record for which there was no room; called where the records are made.
+
+        The thread may be waiting for the disk, for as long as that hangs.
+        """
+        self._metrics.routing_log_dropped(1)
+        now = time.monotonic()
+        if now - self._drop_logged_at >= _COMPLAIN_EVERY_S:
+            self._drop_logged_at = now
+            _log.error(
+                "routing log: records are dropped, since the disk did not take the %d bytes that"
+                " wait in memory; see what keeps %s",
+                self._limits.max_pending_bytes,
+                self._directory,
+            )
 
     def _take(self) -> bool:
         text = self.records.take(_SLICE_LINES)
@@ -180,9 +201,11 @@ class RoutingLog:
             written = os.write(self._segment.fd, self._unwritten)
             self._segment.size += written
             self._metrics.routing_log_grown(written)
-            self._unwritten = self._unwritten[written:]
-        self._metrics.routing_log_written(self._unwritten_lines)
-        self._unwritten_lines = 0
+            rest = self._unwritten[written:]
+            left = bytes(rest).count(b"\n")
+            self._metrics.routing_log_written(self._unwritten_lines - left)
+            self._written_lines += self._unwritten_lines - left
+            self._unwritten, self._unwritten_lines = rest, left
 
     def _sync(self) -> None:
         segment = self._segment
@@ -249,14 +272,16 @@ class RoutingLog:
                 finally:
                     os.close(fd)
             except OSError as error:
-                _log.warning("routing log: %s cannot be completed: %s", path, error)
+                _log.warning("routing log: %s cannot be completed: %s", path, error_text(error))
 
     def _complain(self, error: OSError) -> None:
         self._metrics.routing_log_failed()
         now = time.monotonic()
         if now - self._complained_at >= _COMPLAIN_EVERY_S:
             self._complained_at = now
-            _log.error("routing log: %s; records wait in memory, then are dropped", error)
+            _log.error(
+                "routing log: %s; records wait in memory, then are dropped", error_text(error)
+            )
 
 
 def _date(seconds: float) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from proxy.observe import routing_log
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import LogLimits, RoutingLog
 from routing.record import Route, server_fragment, session_fragment, statement_fragment
@@ -297,6 +298,86 @@ def test_what_a_full_disk_never_took_is_counted_at_the_stop(
     assert count(metrics, "records") == 0
     assert count(metrics, "dropped") == 300
     assert "300 records could not be written" in caplog.text
+
+
+@pytest.mark.parametrize("room", [1, 5000])
+def test_what_a_failing_disk_took_in_part_is_counted(
+    tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.room = room
+    log = RoutingLog(tmp_path, "edge", 0, metrics)
+    log.start()
+    add(log, 300)
+    log.stop()
+    (path,) = tmp_path.glob("*/*")
+    lines = path.read_bytes().count(b"\n")
+    assert lines < 300
+    assert (lines > 0) is (room > 1000)  # no record is as long
+    assert count(metrics, "records") == lines
+    assert count(metrics, "dropped") == 300 - lines
+
+
+def test_what_a_hanging_disk_costs_is_counted_meanwhile(
+    tmp_path: Path,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+    write = os.write
+
+    def slow(fd: int, data: memoryview) -> int:
+        hangs.set()
+        goes_on.wait(20)
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", slow)
+    log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_pending_bytes=5000))
+    log.start()
+    try:
+        add(log)
+        assert hangs.wait(20)
+        add(log, 100)
+        assert count(metrics, "dropped") == log.records.dropped > 50
+        messages = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
+        assert len(messages) == 1
+        assert "records are dropped" in messages[0]
+    finally:
+        goes_on.set()
+        log.stop()
+    assert count(metrics, "dropped") == log.records.dropped
+
+
+def test_what_a_disk_that_hangs_to_the_end_never_took_is_counted(
+    tmp_path: Path,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+    write = os.write
+
+    def slow(fd: int, data: memoryview) -> int:
+        hangs.set()
+        goes_on.wait(20)
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", slow)
+    monkeypatch.setattr(routing_log, "_STOP_TIMEOUT_S", 0.01)
+    log = RoutingLog(tmp_path, "edge", 0, metrics)
+    log.start()
+    try:
+        add(log)
+        assert hangs.wait(20)
+        add(log, 100)
+        log.stop()
+        assert count(metrics, "dropped") == 101
+        assert "the last 101 records" in caplog.text
+    finally:
+        goes_on.set()
+        log._thread.join(20)
+    assert count(metrics, "dropped") == 101
 
 
 def test_a_directory_that_vanishes_does_not_stop_the_log(tmp_path: Path, metrics: Metrics) -> None:
