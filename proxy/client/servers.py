@@ -180,6 +180,7 @@ class Servers:
             identity.character_set,
             identity.isolation,
             identity.defaults,
+            identity.wait_timeout,
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             state.pins.acquire(PinReason.VARIABLE, "init_connect")
@@ -221,6 +222,7 @@ class Servers:
             connection.abort()
             raise ChannelClosedError("another server has become the primary")
         self._use_primary(connection, owner)
+        self._state.wait_timeout = connection.identity.wait_timeout
 
     def release(self, client_thread_id: int, kept: Collection[Server | None]) -> None:
         """Give others the connection to the primary, and the idle ones to replicas.

@@ -30,6 +30,7 @@ class Identity:
         roles: those that are active in it, in the form for SET ROLE.
         read_only: `@@GLOBAL.read_only`.
         counted: the account may have so many connections at a time; 0 is any number.
+        wait_timeout: it ends the session after so long without a command, s.
         init_connect: statements that run at the begin of each connection.
         cascade_triggers: foreign keys that cascade run triggers (enable_cascade_triggers).
         defaults: what the session begins with.
@@ -48,6 +49,7 @@ class Identity:
     roles: str
     read_only: bool
     counted: int
+    wait_timeout: int
     init_connect: str
     cascade_triggers: bool
     defaults: Defaults

@@ -32,8 +32,9 @@ _UPTIME: Final = (
 _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
-    b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect,"
-    b"%b,CAST(CURRENT_ROLE() AS BINARY),%b,%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed LIMIT 1"
+    b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@SESSION.wait_timeout,"
+    b"@@GLOBAL.init_connect,%b,CAST(CURRENT_ROLE() AS BINARY),%b,%b,@@GLOBAL.gtid_owned,"
+    b"@@GLOBAL.gtid_executed LIMIT 1"
 )
 """A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither. The
 LIMIT is for servers whose sessions begin with a sql_select_limit."""
@@ -42,7 +43,7 @@ _PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0", COLUMN)
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
 _SHORT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, b"''")
 """Where the server may not take a longer one (`Server.takes_short`)."""
-_IDENTITY_COLUMNS: Final = 17
+_IDENTITY_COLUMNS: Final = 18
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -205,11 +206,12 @@ async def identify(
     row = await _identity_row(connection)
     answered_us = utc_us()
     _, gtid_mode, sql_mode, autocommit, character_set, isolation, read_only = row[:7]
-    ordered, _, _, init, cascades, roles, _, defaults, _, _ = row[7:]
-    uuid, owned, text = _not_null(row[0]), _not_null(row[15]), _not_null(row[16])
-    uptime = _number(row[13], "Uptime is no number of seconds")
+    ordered, _, _, _, init, cascades, roles, _, defaults, _, _ = row[7:]
+    uuid, owned, text = _not_null(row[0]), _not_null(row[16]), _not_null(row[17])
+    uptime = _number(row[14], "Uptime is no number of seconds")
     largest = _number(row[8], "max_allowed_packet is no number of bytes")
     counted = _number(row[9], "max_user_connections is no number")
+    wait_timeout = _number(row[10], "wait_timeout is no number of seconds")
     if present and server.epoch != epoch:
         raise ChannelClosedError("the server has begun anew meanwhile")
     server.takes_short = largest < ROOM
@@ -242,6 +244,7 @@ async def identify(
         roles=(roles or b"").decode("utf-8", "surrogateescape"),
         read_only=read_only != b"0",
         counted=counted,
+        wait_timeout=wait_timeout,
         init_connect=(init or b"").decode("utf-8", "surrogateescape"),
         # A replica's connections only read.
         cascade_triggers=cascades == b"1" and server.role is Role.PRIMARY,

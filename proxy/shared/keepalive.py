@@ -4,6 +4,10 @@ A server ends a connection that has sent it no command for wait_timeout. It know
 commands that replicas answer. So it is sent a COM_PING for each session whose client has sent such
 commands, or still waits for one, and none for the primary. A client that does nothing is ended as
 at a server.
+
+A session's first COM_PING may come two looks after its last command, so it is looked at three times
+in its wait_timeout. That is a whole number of seconds (MySQL's manual), and a tick a third of one:
+so a session has its turn every wait_timeout ticks.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from proxy import tasks
 if TYPE_CHECKING:
     from proxy.shared.sessions import Sessions
 
-_INTERVAL_S: Final = 10.0
-"""Between two looks; a session's first COM_PING may come two of them after its last command."""
+_TICK_S: Final = 1 / 3
+_MOST_TICKS: Final = 30
+"""Between two looks at one session, however long its wait_timeout is."""
 
 
 class Keepalive:
@@ -37,11 +42,17 @@ class Keepalive:
             await tasks.stop(self._task)
 
     async def _watch(self) -> None:
+        tick = 0
         while True:
-            await asyncio.sleep(_INTERVAL_S)
-            self.look()
+            await asyncio.sleep(_TICK_S)
+            tick += 1
+            self.look(tick)
 
-    def look(self) -> None:
-        """Let the primary hear of sessions that work without it."""
+    def look(self, tick: int = 0) -> None:
+        """Let the primary hear of sessions that work without it and whose turn it is.
+
+        `tick` is the number of the tick; at 0 it is everybody's turn.
+        """
         for session in self._sessions:
-            session.keep_alive()
+            if tick % min(session.state.wait_timeout, _MOST_TICKS) == 0:
+                session.keep_alive()

@@ -31,6 +31,9 @@ from routing.transaction.transaction import Transaction
 NO_ROLE: Final = "NONE"
 """What CURRENT_ROLE() says where no role is active."""
 
+_WAIT_TIMEOUT_S: Final = 28800
+"""wait_timeout of a server with default settings."""
+
 _ORDERED: Final = frozenset(
     {
         *("names", "character set", "character_set_client", "character_set_connection"),
@@ -80,6 +83,7 @@ class Session:
         user_variables: what is known of them.
         defaults: what it began with, or has again after a reset.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
+        wait_timeout: how long its primary lets it be idle, s.
         variables_version: changes whenever `variables` does.
         results: its character_set_results, if a tracker has told of it; else empty.
         lexer_modes: how its statements are cut into tokens.
@@ -124,6 +128,7 @@ class Session:
         self.defaults = UNKNOWN
         self.variables: dict[str, str] = {}
         self.variables_version = 0
+        self.wait_timeout = _WAIT_TIMEOUT_S
         self.results = ""
         self.lexer_modes = LexerModes()
         self.trackers_pending = False
@@ -322,6 +327,8 @@ class Session:
         self.variables.pop(name, None)  # the order of assignment matters: NAMES, then its parts
         self.variables[name] = literal
         self.variables_version += 1
+        if name == "wait_timeout" and literal.isdecimal():
+            self.wait_timeout = max(1, int(literal))
 
     def on_connect(
         self,
@@ -330,9 +337,11 @@ class Session:
         character_set: str = "utf8mb4",
         isolation: str = DEFAULT_ISOLATION,
         defaults: Defaults = UNKNOWN,
+        wait_timeout: int = _WAIT_TIMEOUT_S,
     ) -> None:
         """The primary's session begins, or begins again, with these."""
         self.defaults = defaults
+        self.wait_timeout = max(1, wait_timeout)
         literal = literal_of(ISOLATION, isolation)
         if isolation != DEFAULT_ISOLATION and literal is not None:
             self.set_variable(ISOLATION, literal)

@@ -1,11 +1,15 @@
 """Sessions whose clients work on replicas, and what the primary hears of them meanwhile."""
 
+from itertools import pairwise
+
 import pytest
 
 from protocol.constants import Command
 from proxy.shared.keepalive import Keepalive
+from routing.session.session import Session
 from tests.faults.client import query
 from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
+from tests.support.statement_records import RULES
 
 PING = bytes((Command.COM_PING,))
 READ = "SELECT 1 UNION SELECT 2"
@@ -14,7 +18,7 @@ TABLE = "CREATE TABLE t (id INT PRIMARY KEY)"
 
 def look(proxy: ProxyFixture, times: int = 1) -> None:
     for _ in range(times):
-        Keepalive(proxy.shared.sessions).look()
+        Keepalive(proxy.shared.sessions).look()  # it is everybody's turn
 
 
 async def test_the_primary_hears_of_a_session_that_reads_on_a_replica() -> None:
@@ -93,3 +97,44 @@ async def test_it_hears_of_no_other(sql: str | None) -> None:
         look(proxy, 3)
         assert (await client.query("DO 1")).ok
         assert pings.held == 0
+
+
+class Looked:
+    """A session that notes the ticks at which it has its turn."""
+
+    def __init__(self, wait_timeout: int) -> None:
+        self.state = Session(RULES, 0)
+        self.state.on_connect("", wait_timeout=wait_timeout)
+        self.turns: list[int] = [0]
+        self.tick = 0
+
+    def keep_alive(self) -> None:
+        self.turns.append(self.tick)
+
+
+def test_each_session_has_its_turn_three_times_in_its_wait_timeout() -> None:
+    sessions = [Looked(seconds) for seconds in (1, 2, 7, 29, 30, 31, 28800, 31536000)]
+    later = Looked(28800)
+    keepalive = Keepalive([*sessions, later])  # type: ignore[arg-type]
+    for tick in range(1, 301):
+        if tick == 100:
+            later.state.set_variable("wait_timeout", "3")
+        for session in (*sessions, later):
+            session.tick = tick
+        keepalive.look(tick)
+    for session in sessions:
+        gaps = {after - before for before, after in pairwise(session.turns)}
+        assert gaps == {min(30, session.state.wait_timeout)}
+    assert [turn for turn in later.turns if turn < 110] == [0, 30, 60, 90, 102, 105, 108]
+
+
+def test_a_reset_gives_the_session_what_the_primary_says() -> None:
+    state = Session(RULES, 0)
+    state.on_connect("", wait_timeout=50)
+    state.set_variable("wait_timeout", "3")
+    assert state.wait_timeout == 3
+    state.set_variable("wait_timeout", "0")  # which a server makes 1
+    assert state.wait_timeout == 1
+    state.reset()
+    state.on_connect("", wait_timeout=60)
+    assert state.wait_timeout == 60

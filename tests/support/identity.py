@@ -17,6 +17,7 @@ IDENTITY: Final = Identity(
     roles="NONE",
     read_only=False,
     counted=0,
+    wait_timeout=28800,
     init_connect="",
     cascade_triggers=False,
     defaults=UNKNOWN,

@@ -153,6 +153,7 @@ class CommandEffects:
                 start.character_set,
                 start.isolation,
                 start.defaults,
+                start.wait_timeout,
             )
         else:
             state.pins.acquire(PinReason.VARIABLE, "session defaults")

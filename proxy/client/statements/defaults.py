@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _SQL: Final = (
     b"SELECT CONVERT(@@SESSION.transaction_isolation USING binary)"
     b",CONVERT(@@SESSION.autocommit USING binary),CONVERT(@@SESSION.sql_mode USING binary)"
-    b",CONVERT(@@SESSION.character_set_client USING binary),%b LIMIT 1"
+    b",CONVERT(@@SESSION.character_set_client USING binary)"
+    b",CONVERT(@@SESSION.wait_timeout USING binary),%b LIMIT 1"
 )
 
 
@@ -29,6 +30,7 @@ class SessionStart(NamedTuple):
         autocommit: is on.
         sql_mode: the modes.
         character_set: `character_set_client`.
+        wait_timeout: how long it may be idle, s.
         defaults: all else that matters.
     """
 
@@ -36,6 +38,7 @@ class SessionStart(NamedTuple):
     autocommit: bool
     sql_mode: str
     character_set: str
+    wait_timeout: int
     defaults: Defaults
 
 
@@ -48,13 +51,17 @@ def ask_start(state: Session, query_attributes: bool) -> Batch:
 def session_start(stream: ResponseStream) -> SessionStart | None:
     """Its answer; None where there is none."""
     row = [] if stream.error is not None or stream.row is None else parse_text_row(stream.row)
-    if len(row) != 5:
+    if len(row) != 6:
         return None
-    isolation, autocommit, sql_mode, character_set, values = (
+    isolation, autocommit, sql_mode, character_set, wait_timeout, values = (
         (value or b"").decode("ascii", "replace") for value in row
     )
     defaults = defaults_of(values.encode())
-    return SessionStart(isolation, autocommit != "0", sql_mode, character_set, defaults)
+    if not (wait_timeout.isascii() and wait_timeout.isdecimal()):
+        return None
+    return SessionStart(
+        isolation, autocommit != "0", sql_mode, character_set, int(wait_timeout), defaults
+    )
 
 
 def ask_defaults(query_attributes: bool) -> Batch:
