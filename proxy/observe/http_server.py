@@ -37,6 +37,8 @@ _CONNECTIONS: Final = 32
 """Most open connections. A further one replaces the one whose request has been awaited longest."""
 _REST_S: Final = 1.0
 """How long it pauses if no more files can be opened."""
+_RESERVE: Final = 4
+"""Descriptors in reserve. Another thread may take one that was closed for a connection."""
 _LACKING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """What `accept` fails with then."""
 
@@ -49,9 +51,9 @@ _TOO_LARGE: Final = (
 class HttpServer(ThreadingMixIn, WSGIServer):
     """Serves `application` at one address; `serve_forever` runs until `shutdown`.
 
-    It answers where no descriptor is left, too: one is kept in reserve, a second one of the
-    listening socket. It is closed for a connection to be accepted, and whichever connection ends
-    next becomes the reserve, in one step, since other threads take what is free at once.
+    It answers where no descriptor is left, too: some are kept in reserve, further ones of the
+    listening socket. One is closed for a connection to be accepted, and whichever connection ends
+    next becomes a reserve, in one step, since other threads take what is free at once.
 
     Raises:
         OSError: the address cannot be used.
@@ -67,11 +69,11 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         self._lock = threading.Lock()
         self._requested: dict[Any, bool] = {}
         """Connections, oldest first, and whether their request is there."""
-        self._reserve: int | None = None
-        self._takes_reserve = False  # the next connection that ends becomes the reserve
+        self._reserve: list[int] = []
+        self._closed = False
         self._descriptor_freed = threading.Event()
         super().__init__((address.host, address.port), _Handler)
-        self._reserve = os.dup(self.fileno())
+        self.service_actions()
         self.set_app(application)
 
     def answering(self) -> int:
@@ -109,15 +111,19 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         raise lacking
 
     def _give_reserve(self) -> bool:
-        """Close the reserve for one connection; False, and room is made, where it is in use."""
+        """Close a reserve for one connection; False, and room is made, where none is left."""
         with self._lock:
-            reserve, self._reserve = self._reserve, None
-            self._takes_reserve = True
-            if reserve is None:
+            if not self._reserve:
                 self._make_room()
                 return False
-        os.close(reserve)
+            os.close(self._reserve.pop())
         return True
+
+    def service_actions(self) -> None:
+        """Have all reserves again, if that is possible; called twice a second."""
+        with self._lock, suppress(OSError):
+            while len(self._reserve) < _RESERVE:
+                self._reserve.append(os.dup(self.fileno()))
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
         """Serve a connection in a thread of its own, if there is room for it."""
@@ -148,22 +154,22 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def close_request(self, request: Any) -> None:  # noqa: ANN401 the base's
-        """Close a connection, or let its descriptor become the reserve."""
+        """Close a connection, or let its descriptor become a reserve."""
         with self._lock:
-            if self._takes_reserve and request.fileno() >= 0:
-                self._reserve = request.detach()
-                os.dup2(self.fileno(), self._reserve, inheritable=False)  # closes the connection
-                self._takes_reserve = False
+            lacking = len(self._reserve) < _RESERVE and not self._closed
+            if lacking and request.fileno() >= 0:
+                descriptor = request.detach()
+                os.dup2(self.fileno(), descriptor, inheritable=False)  # closes the connection
+                self._reserve.append(descriptor)
         request.close()
         self._descriptor_freed.set()
 
     def server_close(self) -> None:
         """Close the port."""
         with self._lock:
-            reserve, self._reserve = self._reserve, None
-            self._takes_reserve = False
-        if reserve is not None:
-            os.close(reserve)
+            self._closed = True
+            while self._reserve:
+                os.close(self._reserve.pop())
         super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's

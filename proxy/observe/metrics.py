@@ -463,7 +463,8 @@ class Metrics:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         values[families.GTIDS_TRACKED.name] = [([], self.tracked)]
         values[families.CPU.name] = [([], usage.ru_utime + usage.ru_stime)]
-        values[families.MEMORY.name] = [([], resident_bytes(usage.ru_maxrss))]
+        memory = resident_bytes(usage.ru_maxrss)
+        values[families.MEMORY.name] = [] if memory is None else [([], memory)]
 
         latency: list[tuple[tuple[str, ...], Histogram]] = []
         reads: list[tuple[tuple[str, ...], Histogram]] = []

@@ -37,9 +37,15 @@ def merged(
     return [(list(labels), found, totals[labels] / 1e6) for labels, found in counts.items()]
 
 
-def resident_bytes(peak_kib: int) -> int:
-    """Return the memory in use, or its peak where the kernel does not tell."""
+def resident_bytes(peak_kib: int) -> int | None:
+    """Return the memory in use, or its peak where the kernel does not tell.
+
+    None where no file can be opened now: all other counts are shown all the same.
+    """
     if sys.platform != "linux":
         return peak_kib * 1024
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    try:
+        text = Path("/proc/self/statm").read_text()
+    except OSError:
+        return None
+    return int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -6,6 +6,7 @@ import re
 import resource
 import socket
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -232,21 +233,25 @@ async def test_the_listener_survives_that_no_more_files_can_be_opened(
 
 START = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 from proxy.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 
 
 async def test_a_process_that_may_open_few_files(tmp_path: Path) -> None:
-    """More clients than it may have files, and when they are gone, it serves the next."""
+    """More clients than it may have files, and when they are gone, it serves the next.
+
+    Meanwhile its metrics port answers, for the first time in its life, and it blames no server.
+    """
+    metrics = unused_address()
     async with proxy_fixture() as proxy:
         host, port = "127.0.0.1", proxy.cluster.primary.port
         errors = tmp_path / "stderr"
         with errors.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-c", START, "run", "--listen", f"{host}:0"),
-                *("--primary", f"{host}:{port}"),
+                *("--primary", f"{host}:{port}", "--metrics", metrics),
                 cwd=Path(__file__).parents[2],
                 stderr=stderr,
             )
@@ -256,6 +261,8 @@ async def test_a_process_that_may_open_few_files(tmp_path: Path) -> None:
             assert found
             clients = [await Client.connect(int(found[1])) for _ in range(100)]
             await eventually(lambda: "no client can be accepted" in errors.read_text())
+            for path in ("livez", "metrics", "readyz"):
+                assert await asyncio.to_thread(answers, f"http://{metrics}/{path}"), path
             for client in clients:
                 client.abort()
             await eventually(lambda: "are accepted at" in errors.read_text())
@@ -266,7 +273,14 @@ async def test_a_process_that_may_open_few_files(tmp_path: Path) -> None:
             process.terminate()
             assert await asyncio.wait_for(process.wait(), 60) == 0
         assert errors.read_text().count("no client can be accepted") == 1
+        assert "this process has no descriptor left: it may have 64 files" in errors.read_text()
+        assert "cannot be reached" not in errors.read_text()
         assert "Traceback" not in errors.read_text()
+
+
+def answers(url: str) -> bool:
+    with urllib.request.urlopen(url, timeout=20) as answer:  # noqa: S310 it is http
+        return answer.status == 200 and bool(answer.read())
 
 
 async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,10 +260,12 @@ def test_it_answers_when_no_descriptor_is_left(
     monkeypatch.setattr(http_server, "_REQUEST_S", 60)
     monkeypatch.setattr(open_files, "_report", open_files._Report())
     address = ("127.0.0.1", served.server.address.port)
-    with socket.socket() as silent, ExitStack() as stack:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.socket()) for _ in range(http_server._RESERVE)]
         clients = [stack.enter_context(socket.socket()) for _ in range(5)]
         with no_descriptor_left():
-            silent.connect(address)  # has the reserve until the next one comes
+            for client in silent:  # they have all of the reserve until another one comes
+                client.connect(address)
             for client in clients:
                 client.settimeout(20)
                 client.connect(address)
