@@ -20,13 +20,14 @@ Where it is not MySQL:
   not fitted to their columns (no 1264, 1366, 1406), the time zone is UTC. Text is utf8mb4, whatever
   SET NAMES and its COLLATE say; a column compares it as utf8mb4_0900_ai_ci does, two literals
   compare by bytes.
+* Results of SHOW are described by their values, and parameters of statements all alike.
 * There are no query plans: a result's columns keep the flags of their keys where a plan with a
   temporary table would drop them (joins with ORDER BY, IN (SELECT …)). A DECIMAL in a user variable
   is a DOUBLE. Functions that are named with their schema, and functions called with the wrong
   number of arguments, are syntax errors. A syntax error quotes another text than MySQL's.
 * Unknown to it: MyISAM, events, triggers, parameters of stored routines, multi-table UPDATE and
-  DELETE, SELECT INTO, LOAD DATA, cursors (a statement that asks for one gets its rows at once),
-  compression, privileges. LOCK TABLES is reported but does not lock.
+  DELETE, SELECT INTO, LOAD DATA, XA, cursors (a statement that asks for one gets its rows at
+  once), compression, privileges. LOCK TABLES is reported but does not lock.
 * Replicas run the primary's statements again, with its clock and its random numbers; the binary
   log is purged by PURGE BINARY LOGS TO only.
 * A client's statement that changes mysql.gtid_executed is committed at once, even inside a

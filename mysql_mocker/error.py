@@ -54,16 +54,6 @@ def unknown_table(name: str) -> MySQLError:
     return MySQLError(1146, "42S02", f"Table '{name}' doesn't exist")
 
 
-def wrong_xa_state(state: str) -> MySQLError:
-    """1399: the statement is not allowed after XA START, or after XA END."""
-    return MySQLError(
-        1399,
-        "XAE07",
-        f"XAER_RMFAIL: The command cannot be executed when global transaction is in the  {state} "
-        "state",
-    )
-
-
 def no_database_selected() -> MySQLError:
     """1046."""
     return MySQLError(1046, "3D000", "No database selected")

@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from mysql_mocker.error import MySQLError, unsupported, wrong_xa_state
+from mysql_mocker.error import MySQLError, unsupported
 from mysql_mocker.evaluation import virtual
 from mysql_mocker.evaluation.session_functions import FUNCTIONS
 from mysql_mocker.sql import translation
@@ -201,8 +201,6 @@ async def _call(session: Session, _arguments: Sequence[Value], routine: Routine)
     Raises:
         MySQLError: 1321 for a function that ends without RETURN.
     """
-    if session.transaction.xa_state == "IDLE":
-        raise wrong_xa_state("IDLE")
     session.check_write()
     session.end_limit()
     session.routine_depth += 1

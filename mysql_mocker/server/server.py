@@ -112,9 +112,8 @@ class Server(Instance, Accepts):
         await self.keeper.stop()
         await self.clients.die()
         self.frozen = False
-        if not self.prepared_transactions:
-            # A connection that died while it was given the lock could not give it back.
-            self.engine.write_lock = asyncio.Lock()
+        # A connection that died while it was given the lock could not give it back.
+        self.engine.write_lock = asyncio.Lock()
         self.password_cache.clear()
 
     async def restart(self) -> None:
@@ -125,8 +124,6 @@ class Server(Instance, Accepts):
     async def close(self) -> None:
         """Stops for good and deletes the data."""
         await self._end()
-        for detached in self.prepared_transactions.values():
-            detached.storage.close()
         self.engine.close()
 
     @property

@@ -16,7 +16,6 @@ from mysql_mocker.sql.result import Result
 from mysql_mocker.sql.value import Row, Value
 from mysql_mocker.state.clients import Clients
 from mysql_mocker.state.commit_clock import CommitClock
-from mysql_mocker.state.detached import Detached
 from mysql_mocker.state.engine import Engine
 from mysql_mocker.state.faults import Faults
 from mysql_mocker.state.gtid_keeper import GtidKeeper, GtidLogging
@@ -64,7 +63,6 @@ class Instance:
         semi_sync: how its commits wait for its replicas.
         login_delay: seconds before a client is greeted.
         procedures: runs ``CALL mock.name(…)``, if it is set.
-        prepared_transactions: those after XA PREPARE, by XID.
         questions: how many statements clients sent.
         statements: the newest statements that clients sent, as (connection id, text).
         password_cache: users whose next login is fast.
@@ -104,7 +102,6 @@ class Instance:
         self.procedures: Procedures | None = None
         self.locks = NamedLocks()
         self.password_cache: set[str] = set()
-        self.prepared_transactions: dict[str, Detached] = {}
         self.statements: deque[tuple[int, str]] = deque(maxlen=_STATEMENTS_KEPT)
         self._variables = {name: known.default for name, known in DEFINITIONS.items()}
         self._variables |= {"server_id": server_id, "server_uuid": self.gtids.server_uuid}

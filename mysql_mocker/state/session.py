@@ -364,11 +364,6 @@ class Session:
             if not (shared and DEFINITIONS[name].reach is Reach.SESSION):
                 yield name, self.value_of(name, shared=shared)
 
-    @property
-    def in_transaction(self) -> bool:
-        """SERVER_STATUS_IN_TRANS."""
-        return self.transaction.active
-
     # Rights to write.
 
     def check_server(self) -> None:
@@ -391,20 +386,6 @@ class Session:
             return
         self.check_server()
         self.check_read_write()
-
-    def check_temporary(self) -> None:
-        """Whether a temporary table may be used.
-
-        Raises:
-            MySQLError: 4091.
-        """
-        if self.transaction.xa_state:
-            raise MySQLError(
-                4091,
-                "HY000",
-                "XA: Temporary tables cannot be accessed inside XA transactions when "
-                "xa_detach_on_prepare=ON",
-            )
 
     def check_read_write(self) -> None:
         """Whether the transaction takes writes.

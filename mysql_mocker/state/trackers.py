@@ -55,7 +55,7 @@ class Trackers:
         self._reported_state = _IDLE
         self._transaction_changed = False
         self._detailed = self._details
-        self._isolation = self._access = self._xid = ""
+        self._isolation = self._access = ""
         self._snapshot = False
         self._characteristics_changed = False
 
@@ -104,12 +104,12 @@ class Trackers:
         if self._variables["session_track_state_change"]:
             self._state_changed = True
 
-    def transaction_began(self, *, implicit: bool = False, xid: str = "") -> None:
-        """BEGIN, XA START with its `xid`, or the first table access under autocommit=0."""
+    def transaction_began(self, *, implicit: bool = False) -> None:
+        """BEGIN, or the first table access under autocommit=0."""
         if not implicit or self._details:
             self._set_state(("I" if implicit else "T") + _IDLE[1:])
         if not implicit:
-            self._xid, self._snapshot = xid, False
+            self._snapshot = False
             self._tell_characteristics()
 
     def transaction_ended(self) -> None:
@@ -128,7 +128,7 @@ class Trackers:
         performance_schema: bool = False,
     ) -> None:
         """What a statement inside a transaction did; unsafe ones can replicate only as rows."""
-        unsafe |= performance_schema or (written and self._state[0] == "T" and bool(self._xid))
+        unsafe |= performance_schema
         for happened, index, letter in (
             (performance_schema, _READ_OTHERS, "r"), (read, _READ, "R"), (written, _WRITE, "W"),
             (unsafe, _UNSAFE, "s"), (rows, _RESULT_SET, "S"),
@@ -172,15 +172,12 @@ class Trackers:
         parts = []
         if self._isolation:
             parts.append(f"SET TRANSACTION ISOLATION LEVEL {self._isolation};")
-        started = self._state[0] == "T"
-        if started and not self._xid:
+        if self._state[0] == "T":
             options = ["WITH CONSISTENT SNAPSHOT"] * self._snapshot
             options += [self._access] * bool(self._access)
             parts.append(f"START TRANSACTION {', '.join(options)}".rstrip() + ";")
         elif self._access:
             parts.append(f"SET TRANSACTION {self._access};")
-        if started and self._xid:
-            parts.append(f"XA START {self._xid};")
         return " ".join(parts)
 
     @property

@@ -1,13 +1,12 @@
 """The transaction of one session: when it starts, what it wrote, how it ends."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from mysql_mocker.error import MySQLError, lock_wait_timeout
 from mysql_mocker.replication.binlog import Write
-from mysql_mocker.state.detached import Detached
 from mysql_mocker.state.gtid_next import GtidNext
 from mysql_mocker.state.instance import Instance
 from mysql_mocker.state.semi_sync import WaitPoint
@@ -23,7 +22,7 @@ class Owner(Protocol):
     """What a transaction needs of its session.
 
     Attributes:
-        storage: its connection to the data; XA PREPARE gives it another one.
+        storage: its connection to the data.
         next_read_only: what SET TRANSACTION said about the next transaction, if it did.
         next_isolation: the same for its isolation.
     """
@@ -76,16 +75,14 @@ class Transaction:
     then on the session is the server's only writer.
 
     Attributes:
-        explicit: BEGIN, START TRANSACTION or XA START opened it.
+        explicit: BEGIN or START TRANSACTION opened it.
         implicit: autocommit=0 and a table was accessed.
         read_only: writes are refused.
         writes: its statements that changed data.
         savepoints: name, and how many writes came before it. With autocommit off, one can be set
             before anything has opened the transaction.
-        xid: of XA START.
         acknowledgement: when it was logged, on the event loop's clock, if its client is still to
             wait for a replica to have it.
-        xa_state: ``ACTIVE`` after XA START, ``IDLE`` after XA END, else empty.
     """
 
     session: Owner
@@ -94,11 +91,9 @@ class Transaction:
     read_only: bool = False
     writes: list[Write] = field(default_factory=list)
     savepoints: list[tuple[str, int]] = field(default_factory=list)
-    xid: str | None = None
     acknowledgement: float | None = None
     _locked: bool = False
     _logged: GtidSet | None = None
-    xa_state: str = ""
     _used: bool = False
 
     @property
@@ -110,8 +105,8 @@ class Transaction:
     def _storage(self) -> Storage:
         return self.session.storage
 
-    def begin(self, *, read_only: bool | None = None, xid: str = "") -> None:
-        """BEGIN, or XA START with its `xid`.
+    def begin(self, *, read_only: bool | None = None) -> None:
+        """BEGIN.
 
         An open transaction is committed first; under ALL_GTIDS, and only there, that is not
         reported.
@@ -122,7 +117,7 @@ class Transaction:
         self.commit(tracked=False)
         self.explicit = True
         self.read_only = read_only
-        self.session.trackers.transaction_began(xid=xid)
+        self.session.trackers.transaction_began()
 
     @property
     def next_read_only(self) -> bool:
@@ -248,26 +243,23 @@ class Transaction:
             tracked: ALL_GTIDS reports at this point.
         """
         numbered = numbered or (self.active and self.session.gtid_next.owned is not None)
-        self._commit(self._storage, self.writes, numbered=numbered, locked=self._locked)
+        self._commit(numbered=numbered)
         if self.active:
             self.session.gtid_next.end()
             if tracked:
                 self._tell_all()
         self._end()
 
-    def _commit(
-        self, storage: Storage, writes: Sequence[Write], *, numbered: bool, locked: bool
-    ) -> None:
+    def _commit(self, *, numbered: bool) -> None:
         """Makes writes visible, with their GTID where they have one, and gives it to replicas."""
-        session = self.session
-        keeper = session.server.keeper
+        session, storage, writes = self.session, self._storage, self.writes
         gtid, self._logged = self._logged, None
         logged = gtid is not None
         if not logged and (writes or numbered) and session.variables["sql_log_bin"]:
             gtid = session.gtid_next.take()
-        prepared = gtid is not None and locked and storage.in_transaction
+        prepared = gtid is not None and self._locked and storage.in_transaction
         if gtid is not None and prepared and not logged:
-            keeper.prepare(storage, gtid, own=True)
+            session.server.keeper.prepare(storage, gtid, own=True)
         if storage.in_transaction:
             storage.commit()
         if gtid is not None:
@@ -315,7 +307,6 @@ class Transaction:
         if self.active:
             self.session.trackers.transaction_ended()
         self.explicit = self.implicit = self.read_only = False
-        self.xid, self.xa_state = None, ""
         self.writes = []
         self.savepoints = []
 
@@ -366,29 +357,3 @@ class Transaction:
             if known == name:
                 return index
         raise MySQLError(1305, "42000", f"SAVEPOINT {name} does not exist")
-
-    # XA.
-
-    def prepare(self) -> Detached:
-        """XA PREPARE: one GTID now; the data stay invisible until XA COMMIT (fact 2.2)."""
-        detached = Detached(self._storage, self.writes, self._locked)
-        self.writes = []
-        self._locked = False
-        self.session.storage = self.session.server.engine.open()
-        self.session.storage.surroundings.user_variables = (
-            detached.storage.surroundings.user_variables
-        )
-        self._commit(self._storage, [], numbered=True, locked=False)
-        self._end()
-        return detached
-
-    def finish(self, detached: Detached, *, keep: bool) -> None:
-        """XA COMMIT or XA ROLLBACK of a prepared transaction: the second GTID."""
-        storage = detached.storage
-        if storage.in_transaction and not keep:
-            storage.rollback()
-        writes = detached.writes if keep else []
-        self._commit(storage, writes, numbered=True, locked=detached.locked)
-        storage.close()
-        if detached.locked:
-            self.session.server.engine.write_lock.release()

@@ -1,6 +1,6 @@
 """Statements about the server: KILL, FLUSH, accounts, table maintenance, replication."""
 
-from mysql_mocker.columns.server_columns import server_columns
+from mysql_mocker.columns.result_columns import made_up
 from mysql_mocker.error import MySQLError, interrupted, syntax_error, unsupported
 from mysql_mocker.evaluation.binding import evaluate
 from mysql_mocker.sql.result import Done, Rows
@@ -93,7 +93,7 @@ async def maintain(session: Session, statement: Statement) -> Rows:
     else:
         definition.tell_of_reading(session)
     names = ("Table", "Op", "Msg_type", "Msg_text")
-    return Rows(server_columns("MAINTENANCE", names, rows), rows)
+    return Rows(made_up(names, rows), rows)
 
 
 async def reset(session: Session, statement: Statement) -> Done:

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlglot import Token, TokenType
 
-from mysql_mocker.error import MySQLError, syntax_error, wrong_xa_state
+from mysql_mocker.error import MySQLError, syntax_error
 from mysql_mocker.evaluation.binding import evaluate
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
@@ -221,9 +221,6 @@ def _check_stopped(session: Session) -> None:
 
 
 def _check_moment(session: Session, name: str, stored: bool | int | float | str) -> None:
-    begun = name == "autocommit" and stored and not session.variables[name]
-    if begun and session.transaction.xa_state:
-        raise wrong_xa_state(session.transaction.xa_state)
     if name == "session_track_gtids" and session.transaction.active:
         raise MySQLError(
             1766,

@@ -98,7 +98,6 @@ async def _create_table(session: Session, statement: Statement, tree: exp.Create
     if temporary:
         _check_schema(session, stored)
         session.check_read_write()
-        session.check_temporary()
         session.transaction.read(tracked=False)
         session.trackers.transaction_ended()
         session.trackers.state_set()

@@ -19,7 +19,6 @@ from mysql_mocker.statements import (
     select,
     show,
     write,
-    xa,
 )
 
 Handler = Callable[[Session, Statement], Awaitable[Result]]
@@ -32,7 +31,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "DELETE": write.delete, "CREATE": definition.define, "ALTER": definition.define,
     "DROP": definition.define, "TRUNCATE": definition.define, "RENAME": definition.define,
     "BEGIN": control.begin, "COMMIT": control.commit, "ROLLBACK": control.rollback,
-    "SAVEPOINT": control.savepoint, "RELEASE": control.release, "XA": xa.run,
+    "SAVEPOINT": control.savepoint, "RELEASE": control.release,
     "LOCK": control.lock_tables, "UNLOCK": control.unlock_tables, "SET": assignment.assign,
     "SHOW": show.show, "DESCRIBE": show.describe, "DESC": show.describe,
     "EXPLAIN": show.explain, "USE": administration.use, "KILL": administration.kill,
@@ -99,7 +98,6 @@ async def run(session: Session, statement: Statement, emit: Emit) -> Result:
         MySQLError: it failed.
         sqlite3.Error: it failed inside SQLite.
     """
-    xa.check(session, statement)
     if statement.words[0] == "CALL":
         return await routines.call(session, statement, emit)
     if statement.words[0] == "EXECUTE":
@@ -114,6 +112,4 @@ async def run(session: Session, statement: Statement, emit: Emit) -> Result:
         done = await gtid_executed.change(session, statement)
         if done is not None:
             return done
-    result = await _handler(statement)(session, statement)
-    xa.check_shown(session, statement)
-    return result
+    return await _handler(statement)(session, statement)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from sqlglot import exp
 
-from mysql_mocker.error import MySQLError, no_database_selected, syntax_error, wrong_xa_state
+from mysql_mocker.error import MySQLError, no_database_selected, syntax_error
 from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
@@ -16,19 +16,9 @@ _READING_TABLES = frozenset(
     ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
 )
 _NAMING = frozenset(
-    (
-        "CREATE",
-        "ALTER",
-        "DROP",
-        "RENAME",
-        "TRUNCATE",
-        "ANALYZE",
-        "OPTIMIZE",
-        "CHECK",
-        "REPAIR",
-        "LOCK",
-    )
-)
+    ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "ANALYZE", "OPTIMIZE", "CHECK", "REPAIR",
+     "LOCK")
+)  # fmt: skip
 _IN_SCHEMA = frozenset(("TABLE", "TABLES", "VIEW", "INDEX", "PROCEDURE", "FUNCTION"))
 _WRITING = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
 _NOT_PREPARABLE = frozenset(
@@ -36,7 +26,7 @@ _NOT_PREPARABLE = frozenset(
 )
 
 
-def names_no_schema(statement: Statement) -> bool:
+def _names_no_schema(statement: Statement) -> bool:
     """Whether a statement defines or locks something in a schema, and does not name the schema."""
     words = statement.words
     naming = words[0] == "TRUNCATE" or not _IN_SCHEMA.isdisjoint(words[1:4])
@@ -49,7 +39,7 @@ def check(statement: Statement, schema: str | None) -> None:
     Raises:
         MySQLError: 1046 without a schema, 1295 for a statement that cannot be prepared.
     """
-    if schema is None and names_no_schema(statement):
+    if schema is None and _names_no_schema(statement):
         raise no_database_selected()
     if statement.words[0] in _NOT_PREPARABLE:
         raise MySQLError(
@@ -81,8 +71,7 @@ def resolve(session: Session, statement: Statement) -> None:
     """Looks for the tables of a statement, or its procedure, as the server does to prepare one.
 
     Raises:
-        MySQLError: 1064, 1146 for an unknown table, 1305 for an unknown procedure, or 1399 after
-            XA END.
+        MySQLError: 1064, 1146 for an unknown table, 1305 for an unknown procedure.
     """
     if not session.inner.knows(statement):
         raise syntax_error(statement.text)
@@ -91,7 +80,6 @@ def resolve(session: Session, statement: Statement) -> None:
         routines.called(session, statement)
     if words[0] not in _READING_TABLES:
         return
-    reading = False
     tree = statement.parse()
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
@@ -104,9 +92,6 @@ def resolve(session: Session, statement: Statement) -> None:
             session.check_read_write()
         if kind is None:
             raise session.unknown_table(stored)
-        reading = True
-    if reading and session.transaction.xa_state == "IDLE":
-        raise wrong_xa_state("IDLE")
 
 
 async def prepare(session: Session, statement: Statement) -> Done:

@@ -10,7 +10,6 @@ from mysql_mocker.error import (
     no_database_selected,
     syntax_error,
     unsupported,
-    wrong_xa_state,
 )
 from mysql_mocker.evaluation.binding import evaluate
 from mysql_mocker.sql import script
@@ -104,8 +103,6 @@ async def call(session: Session, statement: Statement, emit: Emit) -> Done:
             await emit(result)
         return Done()
     routine = called(session, statement)
-    if session.transaction.xa_state == "IDLE":
-        raise wrong_xa_state("IDLE")
     with session.within(routine.schema):
         return await _run(session, routine, emit)
 

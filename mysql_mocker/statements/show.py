@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from sqlglot import TokenType, exp
 
 from mysql_mocker.columns.result_columns import made_up
-from mysql_mocker.columns.server_columns import server_columns
 from mysql_mocker.error import MySQLError, unknown_database, unsupported
 from mysql_mocker.evaluation.binding import bind, open_tables
 from mysql_mocker.evaluation.virtual import rows_as_table
@@ -66,7 +65,7 @@ async def show(session: Session, statement: Statement) -> Rows:
     if _subject(statement).endswith(("VARIABLES", "STATUS")):
         session.trackers.note(performance_schema=True)
     names = [_with_pattern(statement, names[0]), *names[1:]]
-    return Rows(server_columns(_subject(statement), names, rows), rows)
+    return Rows(made_up(names, rows), rows)
 
 
 def _read_dictionary(session: Session) -> None:
@@ -76,7 +75,7 @@ def _read_dictionary(session: Session) -> None:
 
 
 def _subject(statement: Statement) -> str:
-    """What is shown, as `server_columns` knows it."""
+    """What is shown."""
     words = [word for word in statement.words[1:] if word not in _SKIPPED]
     subject = {"SCHEMAS": "DATABASES", "FIELDS": "COLUMNS"}.get(words[0], words[0])
     if subject in ("VARIABLES", "STATUS"):
@@ -290,7 +289,7 @@ async def describe(session: Session, statement: Statement) -> Rows:
     names, rows = _columns(session, session.stored(table, schema))
     session.found_rows = len(rows)
     _read_dictionary(session)
-    return Rows(server_columns("COLUMNS", names, rows), rows)
+    return Rows(made_up(names, rows), rows)
 
 
 async def explain(session: Session, statement: Statement) -> Rows:

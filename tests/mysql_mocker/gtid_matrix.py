@@ -80,10 +80,6 @@ MATRIX = (
     Row("FLUSH TABLES", 1, True),
     Row("ANALYZE TABLE a", 1, True),
     Row("OPTIMIZE TABLE a", 1, True),
-    Row("XA PREPARE 'x'", 1, True, ("XA START 'x'", INSERT, "XA END 'x'")),
-    Row("XA COMMIT 'x'", 1, True, ("XA START 'x'", INSERT, "XA END 'x'", "XA PREPARE 'x'")),
-    Row("XA ROLLBACK 'x'", 1, True, ("XA START 'x'", INSERT, "XA END 'x'", "XA PREPARE 'x'")),
-    Row("XA COMMIT 'x' ONE PHASE", 1, True, ("XA START 'x'", INSERT, "XA END 'x'")),
     Row("CREATE TEMPORARY TABLE t (n INT)", 0, True),
     Row("INSERT INTO t VALUES (1)", 0, True, ("CREATE TEMPORARY TABLE t (n INT)",)),
     Row("DROP TEMPORARY TABLE t", 0, True, ("CREATE TEMPORARY TABLE t (n INT)",)),
@@ -99,6 +95,14 @@ MATRIX = (
     Row("SET @z = f()", 1, True),
     Row("EXECUTE s", 1, True, (f"PREPARE s FROM \"{INSERT}\"",)),
 )  # fmt: skip
+
+OF_SERVERS = (
+    Row("XA PREPARE 'x'", 1, True, ("XA START 'x'", INSERT, "XA END 'x'")),
+    Row("XA COMMIT 'x'", 1, True, ("XA START 'x'", INSERT, "XA END 'x'", "XA PREPARE 'x'")),
+    Row("XA ROLLBACK 'x'", 1, True, ("XA START 'x'", INSERT, "XA END 'x'", "XA PREPARE 'x'")),
+    Row("XA COMMIT 'x' ONE PHASE", 1, True, ("XA START 'x'", INSERT, "XA END 'x'")),
+)
+"""What the mocker does not know."""
 
 LAYOUT = (
     "DROP TABLE IF EXISTS a, c",

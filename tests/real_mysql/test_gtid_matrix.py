@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.mysql_mocker.gtid_matrix import MATRIX, Row, check, lay_out
+from tests.mysql_mocker.gtid_matrix import MATRIX, OF_SERVERS, Row, check, lay_out
 from tests.mysql_mocker.raw_client import RawClient
 from tests.real_mysql.cluster import Cluster
 
@@ -34,7 +34,7 @@ def unused_number(client: RawClient) -> int:
 
 
 @pytest.mark.parametrize("mode", ["OFF", "OWN_GTID", "ALL_GTIDS"])
-@pytest.mark.parametrize("row", MATRIX, ids=str)
+@pytest.mark.parametrize("row", [*MATRIX, *OF_SERVERS], ids=str)
 def test_row(client: RawClient, row: Row, mode: str) -> None:
     lay_out(client)
     check(client, row, mode, unused_number(client))

@@ -113,23 +113,6 @@ def test_a_primary_that_dies_meanwhile_has_it_when_it_is_back(
     assert len({state.gtid_executed for state in cluster.state()}) == 1
 
 
-def test_other_transactions_get_other_gtids_meanwhile(
-    cluster: BlockingCluster, connect: Connect, start: Start
-) -> None:
-    waiting(cluster, "after_sync")
-    answer = start(INSERT)
-    comes_to(connect("replica1"), 2)
-    client = connect()
-    run(client, "XA START 'x'")
-    run(client, "XA END 'x'")
-    prepared = start("XA PREPARE 'x'", client)
-    until(lambda: cluster.server("primary").gtid_executed.endswith(":1-2:4"), "it has the next one")
-    cluster.set("replicas", ack_delay=0)
-    answer.result(PATIENCE_S)
-    prepared.result(PATIENCE_S)
-    assert cluster.server("primary").gtid_executed.endswith(":1-4")
-
-
 def test_who_waits_through_a_promotion_is_not_applied_twice(
     cluster: BlockingCluster, connect: Connect, start: Start
 ) -> None:

@@ -68,7 +68,6 @@ OTHERS: tuple[tuple[int, tuple[str, ...] | tuple[Step, ...]], ...] = (
     (10, spoken.SETTINGS),
     (6, spoken.TRACKING),
     (12, spoken.TRANSACTIONS),
-    (5, spoken.XA),
     (6, spoken.CALLS),
     (6, spoken.TEXT_PREPARED),
     (4, spoken.USES),

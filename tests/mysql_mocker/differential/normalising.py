@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 
 from protocol.constants import Capability, Command, ServerStatus
+from protocol.resultset import ColumnDefinition41
 from protocol.session_track import entries, entry
 from tests.differential.comparison import ok_packet, without_statement_id
 from tests.differential.player import Answer, Packet
@@ -38,6 +39,16 @@ def normalised(answer: Answer, capabilities: Capability, peer: Peer) -> Answer:
     """
     packets = [_packet(packet, capabilities, peer) for packet in _without_types(answer)]
     return tuple(without_statement_id(packet) for packet in packets)
+
+
+def named_columns(answer: Answer) -> Answer:
+    """The answer with its columns' names alone, since the mocker describes SHOW by its values."""
+    return tuple(
+        replace(packet, payload=ColumnDefinition41.parse(packet.payload).name.encode())
+        if not packet.control and packet.payload.startswith(b"\x03def")
+        else packet
+        for packet in answer
+    )
 
 
 def _without_types(answer: Answer) -> Answer:

@@ -42,9 +42,6 @@ DEFINITIONS = (
       BEGIN INSERT INTO parts (item) VALUES (5); RETURN 7; END""",
 )
 
-LEFT_BEHIND = b"XA ROLLBACK 'x'"
-"""A session that ends behind XA PREPARE leaves its locks, for which definitions wait."""
-
 EMPTYING = ("TRUNCATE TABLE app.items", "TRUNCATE TABLE app.parts", "DELETE FROM side.words")
 """Instead of the definitions, where no session has changed those."""
 

@@ -167,6 +167,10 @@ ERRORS = (
     "SELECT * FROM nowhere.items",
     "SELECT missing()",
     "SELECT 'unclosed",
+    "SET GLOBAL timestamp = 1",
+    "SET read_only = 1",
+    "EXECUTE nothing",
+    "PREPARE s FROM 'BEGIN'",
     "SELECT id, name FROM items WHERE missing = 1",
     "INSERT INTO items (id) VALUES (1)",
     "INSERT INTO items (name) VALUES ('one')",
@@ -304,15 +308,6 @@ TRANSACTIONS = (
     "SET autocommit = 1",
     "LOCK TABLES items WRITE, parts WRITE",
     "UNLOCK TABLES",
-)
-
-XA = (
-    "XA START 'x'",
-    "XA END 'x'",
-    "XA PREPARE 'x'",
-    "XA COMMIT 'x'",
-    "XA COMMIT 'x' ONE PHASE",
-    "XA ROLLBACK 'x'",
 )
 
 CALLS = (

@@ -160,15 +160,6 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             *("START TRANSACTION READ WRITE", "DELETE FROM parts", "COMMIT"),
         ),
     ),
-    "XA and its states": (
-        MODERN,
-        queries(
-            *("XA END 'x'", "XA COMMIT 'x'", "XA START 'x'", "BEGIN", "COMMIT", "XA START 'y'"),
-            *("DELETE FROM parts WHERE id = 1", "XA END 'x'", "DELETE FROM parts", "SELECT 1"),
-            *("XA COMMIT 'x'", "XA PREPARE 'x'", "XA COMMIT 'y'", "XA COMMIT 'x'"),
-            *("BEGIN", "XA START 'x'", "ROLLBACK"),
-        ),
-    ),
     "definitions that fail in a transaction": (
         MODERN,
         queries(
@@ -195,7 +186,7 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             *("START TRANSACTION READ WRITE", "COMMIT", "SET TRANSACTION READ ONLY"),
             *("COMMIT AND CHAIN", "COMMIT", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"),
             "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-            *("COMMIT AND CHAIN", "ROLLBACK", "XA START 'x'", "XA END 'x'", "XA ROLLBACK 'x'"),
+            *("COMMIT AND CHAIN", "ROLLBACK"),
         ),
     ),
     "a tracker of transactions that comes late": (
@@ -251,27 +242,6 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             *("SAVEPOINT s", "SET autocommit = 0", "RELEASE SAVEPOINT s", "SAVEPOINT s"),
             *("SET autocommit = 1", "RELEASE SAVEPOINT s", "BEGIN", "SAVEPOINT s"),
             *("SET autocommit = 0", "ROLLBACK TO s", "DO 1", "RELEASE SAVEPOINT s", "COMMIT"),
-        ),
-    ),
-    "XA and what reads tables": (
-        MODERN,
-        queries(
-            *(
-                "XA START 'x'",
-                "CREATE TEMPORARY TABLE t (id INT)",
-                "SAVEPOINT s",
-                "CHECK TABLE items",
-            ),
-            *("RENAME TABLE missing TO nothing", "SET autocommit = 0", "SET autocommit = 1"),
-            *("XA END 'x'", "INSERT INTO missing VALUES (1)", "SELECT * FROM nowhere.missing"),
-            *("UPDATE items SET missing = 1", "TABLE parts", "SHOW TABLES", "DESCRIBE missing"),
-            *("WITH c AS (SELECT id FROM items) SELECT * FROM c", "SHOW CREATE TABLE items"),
-            *("SHOW CREATE DATABASE app", "SHOW DATABASES", "SHOW VARIABLES LIKE 'autocommit'"),
-            *("SHOW TABLES FROM nowhere", "SHOW WARNINGS", "CALL nothing()", "CALL writes()"),
-            *("SELECT adds()", "SELECT missing()", "SET @a = (SELECT MAX(qty) FROM items)"),
-            *("PREPARE p FROM 'SELECT * FROM items'", "PREPARE p FROM 'SELECT * FROM missing'"),
-            *("SAVEPOINT s", "ROLLBACK TO s", "ROLLBACK TO t", "RELEASE SAVEPOINT t", "DO 1"),
-            *("DROP TEMPORARY TABLE IF EXISTS t", "XA ROLLBACK 'x'"),
         ),
     ),
     "sql_mode": (
@@ -447,12 +417,11 @@ WITHOUT_SCHEMA: tuple[Step, ...] = (
     Prepare(0, "DROP VIEW v"),
     Prepare(0, "ALTER TABLE parts DROP COLUMN small"),
     Prepare(0, "CALL writes()"),
-    *queries("XA START 'x'", "TRUNCATE parts", "DROP TABLE IF EXISTS fresh", "CHECK TABLE items"),
+    *queries("TRUNCATE parts", "DROP TABLE IF EXISTS fresh", "CHECK TABLE items"),
     *queries(
         "CREATE OR REPLACE VIEW v AS SELECT 1", "DROP PROCEDURE made", "LOCK TABLES items READ"
     ),
-    *queries("XA END 'x'", "CREATE DATABASE fresh_schema", "ALTER TABLE parts DROP COLUMN small"),
-    *queries("TRUNCATE app.parts", "XA ROLLBACK 'x'"),
+    *queries("ALTER TABLE parts DROP COLUMN small", "TRUNCATE app.parts"),
 )
 
 

@@ -75,21 +75,6 @@ TRANSACTIONS: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             "INSERT INTO parts (item) VALUES (1)",
         ),
     ),
-    "XA behind SET TRANSACTION": (
-        MODERN,
-        queries(
-            *(
-                "SET session_track_transaction_info = 'CHARACTERISTICS'",
-                "SET TRANSACTION READ ONLY",
-            ),
-            *("XA START 'x'", "DELETE FROM parts", "XA END 'x'", "XA ROLLBACK 'x'"),
-            *("SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "XA START 'x'", "XA END 'x'"),
-            *("XA COMMIT 'x' ONE PHASE", "SET SESSION TRANSACTION READ ONLY", "XA START 'x'"),
-            *("DELETE FROM parts", "XA END 'x'", "XA ROLLBACK 'x'"),
-            *("SET TRANSACTION READ WRITE", "XA START 'x'", "DELETE FROM parts", "XA END 'x'"),
-            *("XA PREPARE 'x'", "DO 1", "XA ROLLBACK 'x'", "DO 1"),
-        ),
-    ),
     "writes that replicate as rows only": (
         MODERN,
         (
@@ -107,8 +92,7 @@ TRANSACTIONS: dict[str, tuple[Capability, tuple[Step, ...]]] = {
                 )
                 for step in queries("BEGIN", text, "ROLLBACK")
             ),
-            *queries("XA START 'x'", "SELECT id FROM items FOR SHARE", "DELETE FROM parts"),
-            *queries("SELECT 1", "XA END 'x'", "XA ROLLBACK 'x'", "BEGIN", "DELETE FROM parts"),
+            *queries("BEGIN", "DELETE FROM parts"),
         ),
     ),
     "procedures of another schema": (
