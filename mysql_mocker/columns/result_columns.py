@@ -9,11 +9,10 @@ from sqlglot import TokenType, exp
 
 from mysql_mocker.columns import value_type
 from mysql_mocker.columns.expression_type import ExpressionTypes
-from mysql_mocker.columns.value_type import BINARY, BLOB, NOT_NULL, UNSIGNED, ValueType
+from mysql_mocker.columns.value_type import BINARY, BLOB, NOT_NULL, TEXT, UNSIGNED, ValueType
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row, Value
 from mysql_mocker.state.catalogue import Column
-from mysql_mocker.state.routine import find
 from mysql_mocker.state.session import Session
 from protocol.constants import CHARSET_BINARY, CHARSET_UTF8MB4_0900_AI_CI, FieldType
 from protocol.resultset import ColumnDefinition41
@@ -21,9 +20,6 @@ from protocol.resultset import ColumnDefinition41
 _PRIMARY_KEY, _UNIQUE_KEY, _MULTIPLE_KEY, _AUTO_INCREMENT = 0x2, 0x4, 0x8, 0x200
 _NO_DEFAULT, _PART_KEY = 0x1000, 0x4000
 _KEYS: Final = {"PRI": _PRIMARY_KEY, "UNI": _UNIQUE_KEY, "MUL": _MULTIPLE_KEY}
-_OF_TABLES: Final = (
-    _PRIMARY_KEY | _UNIQUE_KEY | _MULTIPLE_KEY | _AUTO_INCREMENT | _NO_DEFAULT | _PART_KEY
-)
 _ENDS_OF_LIST: Final = frozenset(
     ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "INTO",
      "FOR", "LOCK", "WINDOW")
@@ -32,7 +28,7 @@ _ENDS_OF_LIST: Final = frozenset(
 
 def declared(column: Column, schema: str, table: str, org_table: str) -> ColumnDefinition41:
     """The definition of a table's column."""
-    kind = value_type.declared(column.type, nullable=not column.not_null)
+    kind = value_type.declared(column.type)
     flags = NOT_NULL * column.not_null | _KEYS.get(column.key, 0) | _PART_KEY * column.indexed
     flags |= UNSIGNED * kind.unsigned | _AUTO_INCREMENT * column.auto_increment
     flags |= BINARY * (not kind.text and not kind.number)
@@ -49,25 +45,15 @@ def declared(column: Column, schema: str, table: str, org_table: str) -> ColumnD
 def type_of(definition: ColumnDefinition41) -> ValueType:
     """The type of the values of a column with this definition."""
     return ValueType(
-        definition.type, definition.column_length, not definition.flags & NOT_NULL,
-        bool(definition.flags & UNSIGNED), definition.decimals,
-        definition.character_set != CHARSET_BINARY, declared=True,
+        definition.type, definition.column_length, bool(definition.flags & UNSIGNED),
+        definition.decimals, definition.character_set != CHARSET_BINARY,
     )  # fmt: skip
 
 
 def computed(name: str, values: Sequence[Value]) -> ColumnDefinition41:
     """The definition of a column of which only the values are known."""
     sample = next((value for value in values if value is not None), None)
-    if isinstance(sample, bytes):
-        length = max(len(v) for v in values if isinstance(v, bytes))
-        kind = ValueType(FieldType.MYSQL_TYPE_BLOB, length, nullable=True)
-    elif isinstance(sample, str):
-        kind = value_type.characters(max(len(str(value)) for value in values))
-    elif isinstance(sample, int):
-        kind = value_type.integer(nullable=True)
-    else:
-        kind = value_type.NULL if sample is None else value_type.double(nullable=True)
-    return kind.definition(name)
+    return value_type.of_value(sample).definition(name)
 
 
 def made_up(names: Sequence[str], rows: Sequence[Row]) -> list[ColumnDefinition41]:
@@ -77,7 +63,7 @@ def made_up(names: Sequence[str], rows: Sequence[Row]) -> list[ColumnDefinition4
 
 def integer(name: str) -> ColumnDefinition41:
     """The definition of a number whose value is not known yet."""
-    return value_type.integer().definition(name)
+    return value_type.INTEGER.definition(name)
 
 
 def written(statement: Statement) -> list[str]:
@@ -193,7 +179,6 @@ class QueryColumns:
         types = ExpressionTypes(
             self._session, self._values, lambda column: _type_in(sources, column), self._scalar
         )
-        grouped = _is_grouped(select, sources)
         found: list[Found] = []
         for position, item in enumerate(select.expressions):
             name = names[position] if position < len(names) else _name(item, None)
@@ -208,11 +193,7 @@ class QueryColumns:
             else:
                 kind = types.find(source)
                 known = name if kind is None else kind.definition(name)
-                if isinstance(source, exp.Anonymous) and isinstance(known, ColumnDefinition41):
-                    stored = find(self._session, "FUNCTION", source.name) is not None
-                    plain = replace(known, org_name=name, flags=known.flags & ~BINARY)
-                    known = plain if stored else known
-            found.append(_through_table(known, source) if grouped else known)
+            found.append(known)
         return found
 
     def _scalar(self, query: exp.Expr) -> ValueType | None:
@@ -220,11 +201,7 @@ class QueryColumns:
         if len(columns) != 1 or isinstance(columns[0], str):
             return None
         kind = type_of(columns[0])
-        if kind.text:
-            return value_type.text(kind.as_text)
-        select = _first_select(query)
-        bare = select is not None and _from(select) is None
-        return replace(kind, nullable=kind.nullable or not bare, declared=False)
+        return TEXT if kind.text else kind
 
     def _sources(self, select: exp.Select) -> list[tuple[str, list[Found]]]:
         """Name and columns of each table in FROM."""
@@ -233,24 +210,18 @@ class QueryColumns:
         if isinstance(from_, exp.Expr):
             found.append(self._source(from_.this))
         for join in select.args.get("joins") or []:
-            name, columns = self._source(join.this)
-            side = str(join.args.get("side") or "")
-            if side == "LEFT":
-                columns = [_nullable(column) for column in columns]
-            elif side == "RIGHT":
-                found = [(n, [_nullable(column) for column in c]) for n, c in found]
-            found.append((name, columns))
+            found.append(self._source(join.this))
         return found
 
     def _source(self, table: exp.Expr) -> tuple[str, list[Found]]:
         """Name and columns of a table, a view or a derived table."""
         alias = str(table.alias_or_name)
         if isinstance(table, exp.Subquery):
-            return alias, _derived(self.find(table.this), alias, _is_merged(table.this))
+            return alias, _derived(self.find(table.this), alias)
         if not isinstance(table, exp.Table):
             return alias, []
         if not table.db and table.name.lower() in self._common:
-            return alias, _derived(self._common[table.name.lower()], alias, merged=True)
+            return alias, _derived(self._common[table.name.lower()], alias)
         schema, name = table.db or self._session.schema or "", table.name
         if not table.db and "." in name:
             schema, _, name = name.partition(".")  # inside a view
@@ -307,66 +278,10 @@ def _all_of(sources: list[tuple[str, list[Found]]], wanted: str) -> list[Found]:
     ]
 
 
-def _nullable(column: Found) -> Found:
-    if isinstance(column, str):
-        return column
-    return replace(column, flags=column.flags & ~(NOT_NULL | _NO_DEFAULT))
-
-
-def _is_grouped(select: exp.Select, sources: list[tuple[str, list[Found]]]) -> bool:
-    """Whether the rows go through a temporary table, which has columns of its own.
-
-    If the only column that groups has an index, the server needs no such table.
-    """
-    group = select.args.get("group")
-    nodes = list(group.expressions) if isinstance(group, exp.Group) else []
-    if select.args.get("distinct"):
-        nodes += [item.unalias() for item in select.expressions]
-    if not nodes:
-        return False
-    column = _in(sources, nodes[0]) if isinstance(nodes[0], exp.Column) else None
-    return len(nodes) > 1 or column is None or not column.flags & _PART_KEY
-
-
-def _through_table(column: Found, source: exp.Expr) -> Found:
-    """The column as it comes out of a temporary table."""
-    if isinstance(column, str):
-        return column
-    if isinstance(source, exp.Column):
-        return replace(column, flags=column.flags & ~_OF_TABLES)
-    kind = type_of(column)
-    flags = column.flags & ~BINARY if kind.number else column.flags
-    decimals = 0 if kind.text else column.decimals
-    aggregate = isinstance(source, exp.AggFunc)
-    org_name = "" if aggregate else column.name
-    return replace(column, flags=flags, decimals=decimals, org_name=org_name)
-
-
-def _is_merged(query: exp.Expr) -> bool:
-    """Whether the server reads a derived table's own tables instead of a copy of its rows."""
-    if not isinstance(query, exp.Select):
-        return False
-    kept = ("group", "distinct", "limit", "having", "windows")
-    return not any(query.args.get(part) for part in kept) and not any(
-        item.find(exp.AggFunc) for item in query.expressions
-    )
-
-
-def _derived(columns: list[Found], alias: str, merged: bool) -> list[Found]:
-    found: list[Found] = []
-    for column in columns:
-        if isinstance(column, str):
-            found.append(column)
-        elif merged:
-            found.append(replace(column, table=alias))
-        else:
-            kind = type_of(column)
-            flags = column.flags & ~(_OF_TABLES | BINARY * kind.number)
-            decimals = 0 if kind.text else column.decimals
-            found.append(
-                replace(column, table=alias, org_name=column.name, decimals=decimals, flags=flags)
-            )
-    return found
+def _derived(columns: list[Found], alias: str) -> list[Found]:
+    return [
+        column if isinstance(column, str) else replace(column, table=alias) for column in columns
+    ]
 
 
 def _united(left: list[Found], right: list[Found]) -> list[Found]:
@@ -379,13 +294,9 @@ def _united(left: list[Found], right: list[Found]) -> list[Found]:
             found.append(_column_name(left_column))
             continue
         first, second = type_of(left_column), type_of(right_column)
-        nullable = first.nullable or second.nullable
-        kind = value_type.common([first, second], nullable=nullable)
-        known = [k for k in (first, second) if not k.null]
-        if known and not kind.text and all(k.type == known[0].type for k in known):
-            kind = replace(kind, type=known[0].type)
-        definition = kind.definition(left_column.name)
-        flags = definition.flags & ~BINARY if kind.number else definition.flags
-        decimals = 0 if kind.text else definition.decimals
-        found.append(replace(definition, org_name=left_column.name, flags=flags, decimals=decimals))
+        kind = value_type.common((first, second))
+        types = {side.type for side in (first, second) if side != value_type.NULL}
+        if len(types) == 1 and not kind.text:
+            kind = replace(kind, type=types.pop())
+        found.append(kind.definition(left_column.name))
     return found

@@ -1,6 +1,11 @@
-"""How a server describes values in column definitions: type, length, sign, decimals."""
+"""The types of values in column definitions.
+
+Those of a table's columns have the lengths that a server gives them; those of expressions have the
+greatest one, which no driver looks at.
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,7 +18,6 @@ NO_DECIMALS: Final = 31
 """`decimals` of a DOUBLE, and of text that belongs to no table."""
 
 _BYTES_PER_CHARACTER: Final = 4
-_VARCHAR_END, _MEDIUM_END = 1 << 16, 1 << 24
 _INTEGERS: Final = frozenset(
     (FieldType.MYSQL_TYPE_TINY, FieldType.MYSQL_TYPE_SHORT, FieldType.MYSQL_TYPE_INT24,
      FieldType.MYSQL_TYPE_LONG, FieldType.MYSQL_TYPE_LONGLONG, FieldType.MYSQL_TYPE_YEAR)
@@ -61,16 +65,13 @@ class ValueType:
         type: a `FieldType`.
         length: in bytes, of the longest value as text.
         text: characters, not bytes.
-        declared: it is the type of a table's column, which has other flags than an expression.
     """
 
     type: int
     length: int
-    nullable: bool = False
     unsigned: bool = False
     decimals: int = 0
     text: bool = False
-    declared: bool = False
 
     @property
     def integer(self) -> bool:
@@ -78,123 +79,54 @@ class ValueType:
         return self.type in _INTEGERS
 
     @property
-    def decimal(self) -> bool:
-        """A number with a fixed count of decimals."""
-        return self.type == FieldType.MYSQL_TYPE_NEWDECIMAL
-
-    @property
-    def double(self) -> bool:
-        """A floating-point number."""
-        return self.type in _DOUBLES
+    def exact(self) -> bool:
+        """A whole number, or one with a fixed count of decimals."""
+        return self.integer or self.type == FieldType.MYSQL_TYPE_NEWDECIMAL
 
     @property
     def number(self) -> bool:
-        """Any of these numbers."""
-        return self.integer or self.decimal or self.double
+        """Any number."""
+        return self.exact or self.type in _DOUBLES
 
     @property
     def moment(self) -> bool:
         """A date, a time, or both."""
         return self.type in _MOMENTS
 
-    @property
-    def null(self) -> bool:
-        """NULL and nothing else."""
-        return self.type == FieldType.MYSQL_TYPE_NULL
-
-    @property
-    def precision(self) -> int:
-        """How many digits an integer or a DECIMAL has."""
-        if self.integer:
-            return self.length - (not self.unsigned)
-        return self.length - (not self.unsigned) - (self.decimals > 0)
-
-    @property
-    def whole(self) -> int:
-        """Digits before the point."""
-        return self.precision - (self.decimals if self.decimal else 0)
-
-    @property
-    def as_text(self) -> int:
-        """Bytes that the value takes in an expression on text."""
-        if self.type == FieldType.MYSQL_TYPE_BLOB and self.text:
-            return self.length * _BYTES_PER_CHARACTER
-        return self.length if self.text else self.length * _BYTES_PER_CHARACTER
-
-    def with_null(self, nullable: bool = True) -> "ValueType":
-        """The same type, NULL or not."""
-        return replace(self, nullable=nullable)
-
     def definition(self, name: str) -> ColumnDefinition41:
         """The definition of a column of this type that belongs to no table."""
-        flags = NOT_NULL * (not self.nullable) | UNSIGNED * self.unsigned
         return ColumnDefinition41(
             name=name,
             character_set=CHARSET_UTF8MB4_0900_AI_CI if self.text else CHARSET_BINARY,
-            column_length=min(self.length, 2**32 - 1),
+            column_length=self.length,
             type=self.type,
-            flags=flags | BINARY * (not self.text),
+            flags=UNSIGNED * self.unsigned | BINARY * (not self.text),
             decimals=self.decimals,
         )
 
 
-NULL: Final = ValueType(FieldType.MYSQL_TYPE_NULL, 0, nullable=True)
+NULL: Final = ValueType(FieldType.MYSQL_TYPE_NULL, 0)
+INTEGER: Final = ValueType(FieldType.MYSQL_TYPE_LONGLONG, 21)
+UNSIGNED_INTEGER: Final = replace(INTEGER, unsigned=True)
+DOUBLE: Final = ValueType(FieldType.MYSQL_TYPE_DOUBLE, 23, decimals=NO_DECIMALS)
+TEXT: Final = ValueType(FieldType.MYSQL_TYPE_VAR_STRING, 65532, decimals=NO_DECIMALS, text=True)
+BYTES: Final = replace(TEXT, text=False)
+DATE: Final = ValueType(FieldType.MYSQL_TYPE_DATE, 10)
+TIME: Final = ValueType(FieldType.MYSQL_TYPE_TIME, 8)
 
 
-def integer(length: int = 21, *, nullable: bool = False, unsigned: bool = False) -> ValueType:
-    """A BIGINT; `length` has room for the sign."""
-    return ValueType(FieldType.MYSQL_TYPE_LONGLONG, length, nullable, unsigned)
+def decimal(scale: int) -> ValueType:
+    """A DECIMAL of 65 digits."""
+    return ValueType(FieldType.MYSQL_TYPE_NEWDECIMAL, 67, decimals=min(scale, 30))
 
 
-def truth(*, nullable: bool = False) -> ValueType:
-    """0 or 1."""
-    return integer(1, nullable=nullable)
-
-
-def decimal(precision: int, scale: int, *, nullable: bool = False) -> ValueType:
-    """A DECIMAL, of at most 65 digits."""
-    scale = min(scale, 30)
-    length = min(precision, 65) + 1 + (scale > 0)
-    return ValueType(FieldType.MYSQL_TYPE_NEWDECIMAL, length, nullable, decimals=scale)
-
-
-def double(length: int = 23, *, nullable: bool = False) -> ValueType:
-    """A DOUBLE."""
-    return ValueType(FieldType.MYSQL_TYPE_DOUBLE, length, nullable, decimals=NO_DECIMALS)
-
-
-def text(size: int, *, nullable: bool = True) -> ValueType:
-    """Text of up to `size` bytes."""
-    kind = FieldType.MYSQL_TYPE_VAR_STRING
-    if size >= _MEDIUM_END:
-        kind = FieldType.MYSQL_TYPE_LONG_BLOB
-    elif size >= _VARCHAR_END:
-        kind = FieldType.MYSQL_TYPE_MEDIUM_BLOB
-    return ValueType(kind, size, nullable, decimals=NO_DECIMALS, text=True)
-
-
-def characters(count: int, *, nullable: bool = True) -> ValueType:
-    """Text of up to `count` characters."""
-    return text(count * _BYTES_PER_CHARACTER, nullable=nullable)
-
-
-def datetime(digits: int = 0, *, nullable: bool = False) -> ValueType:
+def datetime(digits: int = 0) -> ValueType:
     """A DATETIME whose seconds have a fraction of `digits` digits."""
     length = 19 + (digits + 1 if digits else 0)
-    return ValueType(FieldType.MYSQL_TYPE_DATETIME, length, nullable, decimals=digits)
+    return ValueType(FieldType.MYSQL_TYPE_DATETIME, length, decimals=digits)
 
 
-def date(*, nullable: bool = False) -> ValueType:
-    """A DATE."""
-    return ValueType(FieldType.MYSQL_TYPE_DATE, 10, nullable)
-
-
-def time(*, nullable: bool = False) -> ValueType:
-    """A TIME of a day."""
-    return ValueType(FieldType.MYSQL_TYPE_TIME, 8, nullable)
-
-
-def declared(words: str, *, nullable: bool) -> ValueType:
+def declared(words: str) -> ValueType:
     """The type of a table's column, from its declaration such as ``VARCHAR(20)``."""
     words = words.upper()
     base = re.split(r"[ (]", words, maxsplit=1)[0]
@@ -216,91 +148,52 @@ def declared(words: str, *, nullable: bool) -> ValueType:
         length = sizes[0] if sizes else _UNSIGNED_LENGTHS[kind] if unsigned else length
     elif not length:
         length = (sizes[0] if sizes else 1) * (_BYTES_PER_CHARACTER if is_text else 1)
-    return ValueType(kind, length, nullable, unsigned, decimals, is_text, declared=True)
+    return ValueType(kind, length, unsigned, decimals, is_text)
+
+
+def of_value(value: Value) -> ValueType:
+    """The type of a value that is known."""
+    if value is None:
+        return NULL
+    if isinstance(value, bytes):
+        return BYTES
+    return TEXT if isinstance(value, str) else INTEGER if isinstance(value, int) else DOUBLE
 
 
 def of_variable(value: bool | float | str) -> ValueType:
     """The type of ``@@name`` for a system variable that is stored as `value`."""
-    if isinstance(value, bool):
-        return truth(nullable=True)
-    if isinstance(value, int):
-        return integer(21, nullable=True, unsigned=True)
     if isinstance(value, float):
-        return replace(double(nullable=True), decimals=6)
-    kind = FieldType.MYSQL_TYPE_VAR_STRING
-    return ValueType(kind, 87380, nullable=True, decimals=NO_DECIMALS, text=True)
+        return replace(DOUBLE, decimals=6)
+    return UNSIGNED_INTEGER if type(value) is int else of_value(value)
 
 
-_UNSET: Final = ValueType(
-    FieldType.MYSQL_TYPE_VAR_STRING, 65532, nullable=True, decimals=NO_DECIMALS
-)
-
-
-def of_user_variable(variables: dict[str, Value], name: str) -> ValueType:
-    """The type of ``@name`` before the statement runs."""
-    if name not in variables:
-        return _UNSET
-    value = variables[name]
-    if isinstance(value, int):
-        return integer(21, nullable=True)
-    if isinstance(value, float):
-        return double(nullable=True)
-    if isinstance(value, str):
-        return text(268435440)
-    return ValueType(
-        FieldType.MYSQL_TYPE_MEDIUM_BLOB, 2**24 - 1, nullable=True, decimals=NO_DECIMALS
-    )
-
-
-def common(types: list[ValueType], *, nullable: bool) -> ValueType:
+def common(types: Sequence[ValueType]) -> ValueType:
     """The type that can hold the values of all types, as for COALESCE, CASE and UNION."""
-    known = [known_type for known_type in types if not known_type.null]
+    known = [known_type for known_type in types if known_type != NULL]
     if not known:
         return NULL
     if all(known_type.integer for known_type in known):
-        unsigned = all(known_type.unsigned for known_type in known)
-        digits = max(known_type.precision for known_type in known)
-        return integer(digits + (not unsigned), nullable=nullable, unsigned=unsigned)
-    if all(known_type.integer or known_type.decimal for known_type in known):
-        scale = max(known_type.decimals for known_type in known)
-        return decimal(
-            max(known_type.whole for known_type in known) + scale, scale, nullable=nullable
-        )
+        return replace(INTEGER, unsigned=all(known_type.unsigned for known_type in known))
+    if all(known_type.exact for known_type in known):
+        return decimal(max(known_type.decimals for known_type in known))
     if all(known_type.number for known_type in known):
-        return double(
-            max(known_type.length for known_type in known if known_type.double), nullable=nullable
-        )
-    if all(known_type.type == known[0].type for known_type in known) and known[0].moment:
-        return replace(known[0], nullable=nullable, declared=False)
-    if not any(known_type.text or known_type.number or known_type.moment for known_type in known):
-        return replace(known[0], nullable=nullable, declared=False)
-    return text(max(known_type.as_text for known_type in known), nullable=nullable)
+        return DOUBLE
+    first = known[0]
+    if first.moment and all(known_type.type == first.type for known_type in known):
+        return first
+    if any(known_type.text or known_type.number or known_type.moment for known_type in known):
+        return TEXT
+    return first
 
 
 def arithmetic(sign: str, left: ValueType, right: ValueType) -> ValueType:
     """The type of ``left sign right``; `sign` is one of ``+ - * / DIV %``."""
-    nullable = left.nullable or right.nullable or sign in ("/", "DIV", "%")
-    exact = all(known_type.integer or known_type.decimal for known_type in (left, right))
-    if not exact:
-        if sign == "DIV":
-            return integer(21, nullable=True)
-        return double(nullable=nullable)
-    whole = left.integer and right.integer
-    unsigned = left.unsigned or right.unsigned
-    scale = max(left.decimals, right.decimals)
-    if sign in ("+", "-", "*") and whole:
-        digits = left.precision + right.precision
-        if sign != "*":
-            digits = max(left.precision, right.precision) + 1
-        return integer(digits + (not unsigned), nullable=nullable, unsigned=unsigned)
-    if sign == "DIV" or (sign == "%" and whole):
-        return integer(left.whole + 1, nullable=True, unsigned=unsigned)
+    if sign == "DIV" or (left.integer and right.integer and sign != "/"):
+        return replace(INTEGER, unsigned=left.unsigned or right.unsigned)
+    if not (left.exact and right.exact):
+        return DOUBLE
     if sign == "/":
-        precision = left.precision + right.decimals + 4
-        return decimal(precision, left.decimals + 4, nullable=True)
+        return decimal(left.decimals + 4)
     if sign == "*":
-        precision = left.precision + right.precision
-        return decimal(precision, left.decimals + right.decimals, nullable=nullable)
-    if sign == "%":
-        return decimal(max(left.whole, right.whole) + scale, scale, nullable=True)
-    return decimal(max(left.whole, right.whole) + 1 + scale, scale, nullable=nullable)
+        return decimal(left.decimals + right.decimals)
+    return decimal(max(left.decimals, right.decimals))

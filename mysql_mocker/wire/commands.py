@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mysql_mocker.columns.expression_type import PARAMETER
 from mysql_mocker.columns.result_columns import declared, type_of
+from mysql_mocker.columns.value_type import TEXT
 from mysql_mocker.error import MySQLError, from_sqlite, unknown_database, unknown_table
 from mysql_mocker.sql.result import Result
 from mysql_mocker.state.catalogue import Column
@@ -263,7 +263,7 @@ class Commands:
             number, len(prepared.columns), parameters, metadata=self._reply.metadata
         )
         self._channel.add(head.serialise(self._capabilities))
-        self._reply.definitions([PARAMETER.definition("?")] * parameters)
+        self._reply.definitions([TEXT.definition("?")] * parameters)
         self._reply.definitions(prepared.columns)
 
     async def _stmt_execute(self, payload: bytes) -> None:

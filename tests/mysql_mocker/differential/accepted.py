@@ -6,12 +6,8 @@ What differs here can make later steps differ, so the rest of such a session is 
 import re
 from dataclasses import dataclass
 
-from protocol.resultset import ColumnDefinition41
 from tests.differential.comparison import Difference
-from tests.differential.player import Packet
 from tests.differential.session import Session
-
-_FLAGS_OF_KEYS = 0x5 | 0x2 | 0x8 | 0x200 | 0x1000 | 0x4000
 
 
 @dataclass(frozen=True)
@@ -23,23 +19,15 @@ class Accepted:
         difference: is found in the difference as it is printed.
         reason: why it is accepted.
         before: is found in the repr of a step before it.
-        keys_only: nothing but the flags that come from a table's keys differs.
     """
 
     step: str
     difference: str
     reason: str
     before: str = ""
-    keys_only: bool = False
 
 
 ACCEPTED = (
-    Accepted(
-        r"(JOIN|IN \(SELECT).* ORDER BY ",
-        r"ColumnDefinition41",
-        "a plan's temporary table takes the keys from a column's flags; the mocker has no plans",
-        keys_only=True,
-    ),
     Accepted(
         r"",
         r"\n  direct +1: ERROR (1099|1100|1192|1223) ",
@@ -63,23 +51,6 @@ def accepted(session: Session, found: Difference) -> Accepted | None:
     text = f"\n{found}"
     for entry in ACCEPTED:
         fits = re.search(entry.step, step) and re.search(entry.difference, text)
-        fits = fits and re.search(entry.before, "\n".join(before))
-        if fits and (not entry.keys_only or _differs_in_keys_only(found)):
+        if fits and re.search(entry.before, "\n".join(before)):
             return entry
     return None
-
-
-def _differs_in_keys_only(found: Difference) -> bool:
-    if len(found.direct) != len(found.through):
-        return False
-    pairs = zip(found.direct, found.through, strict=True)
-    return all(_without_keys(first) == _without_keys(second) for first, second in pairs)
-
-
-def _without_keys(packet: Packet) -> bytes:
-    if packet.control or not packet.payload.startswith(b"\x03def"):
-        return packet.payload
-    column = ColumnDefinition41.parse(packet.payload)
-    offset = len(packet.payload) - 5  # flags, decimals, two zeros
-    flags = (column.flags & ~_FLAGS_OF_KEYS).to_bytes(2, "little")
-    return packet.payload[:offset] + flags + packet.payload[offset + 2 :]
