@@ -20,11 +20,12 @@ Where it is not MySQL:
   not fitted to their columns (no 1264, 1366, 1406), the time zone is UTC. Text is utf8mb4, whatever
   SET NAMES and its COLLATE say; a column compares it as utf8mb4_0900_ai_ci does, two literals
   compare by bytes.
-* There are no query plans, and EXPLAIN shows none. Results of SHOW are described by their values, and parameters of statements all alike. Columns
-  that are calculated have the server's types and decimals, but not its lengths and flags, and
-  columns of tables keep their flags where they come out of a temporary table. A DECIMAL in a user
-  variable is a DOUBLE. Functions that are named with their schema, and functions called with the wrong
-  number of arguments, are syntax errors. A syntax error quotes another text than MySQL's.
+* There are no query plans, and EXPLAIN shows none. Results of SHOW are described by their values,
+  and parameters of statements all alike. Columns that are calculated have the server's types and
+  decimals, but not its lengths and flags, and columns of tables keep their flags where they come
+  out of a temporary table. A DECIMAL in a user variable is a DOUBLE. Functions that are named with
+  their schema, and functions called with the wrong number of arguments, are syntax errors. A syntax
+  error quotes another text than MySQL's, and an unknown column is always in the 'field list'.
 * Unknown to it: MyISAM, events, triggers, parameters of stored routines, multi-table UPDATE and
   DELETE, SELECT INTO, LOAD DATA, XA, cursors (a statement that asks for one gets its rows at
   once), compression, privileges. LOCK TABLES is reported but does not lock.

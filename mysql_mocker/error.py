@@ -121,7 +121,7 @@ def applying_failed(error: sqlite3.Error) -> MySQLError:
     return MySQLError(1062, "23000", text)
 
 
-_NOT_A_COLUMN = "Unknown column '{}' in '{clause}'"
+_NOT_A_COLUMN = "Unknown column '{}' in 'field list'"
 _SQLITE_FAULTS: tuple[tuple[str, int, str, str], ...] = (
     (r"no such table: (?:temp\.|main\.)?(.+)", 1146, "42S02", "Table '{}' doesn't exist"),
     (r"no such column: (.+)", 1054, "42S22", _NOT_A_COLUMN),
@@ -150,13 +150,10 @@ _SQLITE_FAULTS: tuple[tuple[str, int, str, str], ...] = (
 )  # fmt: skip
 
 
-def from_sqlite(
-    error: sqlite3.Error | UnicodeEncodeError, schema: str | None, clause: str = "field list"
-) -> MySQLError:
+def from_sqlite(error: sqlite3.Error | UnicodeEncodeError, schema: str | None) -> MySQLError:
     """The MySQL error for an error of SQLite; 1105 if there is no better one.
 
-    `clause` is the clause that names an unknown column. Errors about duplicate keys (1062) need the
-    statement's values; `duplicates` makes them.
+    Errors about duplicate keys (1062) need the statement's values; `duplicates` makes them.
     """
     if isinstance(error, UnicodeEncodeError):
         return MySQLError(1300, "HY000", "Invalid utf8mb4 character string")
@@ -170,5 +167,5 @@ def from_sqlite(
             if schema is None:
                 return no_database_selected()
             name = f"{schema}.{name}"
-        return MySQLError(code, sqlstate, message.format(name, clause=clause))
+        return MySQLError(code, sqlstate, message.format(name))
     return MySQLError.of(ServerErrorCode.ER_UNKNOWN_ERROR, text)

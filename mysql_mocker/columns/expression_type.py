@@ -155,7 +155,7 @@ class ExpressionTypes:
             return value_type.of_value(variables[name]) if name in variables else BYTES
         return None
 
-    def _function(self, node: exp.Expr) -> ValueType | None:  # noqa: C901 one case per function
+    def _function(self, node: exp.Expr) -> ValueType | None:
         if isinstance(node, exp.Anonymous):
             return self._named(node)
         if isinstance(node, exp.CurrentTimestamp | exp.Localtimestamp | exp.UtcTimestamp):

@@ -17,7 +17,7 @@ from mysql_mocker.state.routine import Routine, find
 from mysql_mocker.state.session import Session
 
 _LONG = 512
-_BEFORE_ROWS = frozenset((1290, 1399, 1792))
+_BEFORE_ROWS = frozenset((1290, 1792))
 """Errors that refuse a write: the server finds them before it sends a column definition."""
 
 _NODES: dict[type[exp.Expr], str] = {

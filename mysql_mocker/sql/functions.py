@@ -7,7 +7,6 @@ import re
 import sqlite3
 import unicodedata
 import uuid
-import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -93,22 +92,6 @@ def _null_if_any_null(function: _Function) -> _Function:
     return strict
 
 
-def _substring_index(text: Value, separator: Value, count: Value) -> Value:
-    parts = _text(text).split(_text(separator))
-    number = int(_number(count))
-    return _text(separator).join(parts[:number] if number >= 0 else parts[number:])
-
-
-def _pad(text: Value, length: Value, filler: Value, left: bool) -> Value:
-    size = int(_number(length))
-    content = _text(text)[:size]
-    missing = size - len(content)
-    if not _text(filler) and missing:
-        return None
-    padding = (_text(filler) * missing)[:missing]
-    return padding + content if left else content + padding
-
-
 def _sha2(text: Value, bits: Value) -> Value:
     names = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
     name = names.get(int(_number(bits)))
@@ -156,23 +139,10 @@ def _regexp_replace(text: Value, pattern: Value, replacement: Value) -> Value:
     return re.sub(_text(pattern), lambda _: _text(replacement), _text(text), flags=re.IGNORECASE)
 
 
-def _xor(left: Value, right: Value) -> Value:
-    return int((_number(left) != 0) != (_number(right) != 0))
-
-
 def _concat_ws(separator: Value, *parts: Value) -> Value:
     if separator is None:
         return None
     return _text(separator).join(_text(part) for part in parts if part is not None)
-
-
-def _field(wanted: Value, *values: Value) -> Value:
-    return next((i for i, value in enumerate(values, 1) if value == wanted), 0)
-
-
-def _truncate(number: Value, digits: Value) -> Value:
-    scale = 10.0 ** int(_number(digits))
-    return math.trunc(_number(number) * scale) / scale
 
 
 def _uuid_to_bin(text: Value) -> Value:
@@ -183,41 +153,27 @@ def _bin_to_uuid(packed: Value) -> Value:
     return str(uuid.UUID(bytes=_bytes(packed)))
 
 
-# Name: (number of arguments, -1 for any; function). All but these give NULL for a NULL argument.
-_ACCEPT_NULL: Final = frozenset({"concat_ws", "field", "isnull"})
+# Name: (number of arguments, -1 for any; function). All but concat_ws make NULL of a NULL.
 _PLAIN: Final[dict[str, tuple[int, _Function]]] = {
     "mysql_left": (2, lambda s, n: _text(s)[: max(0, int(_number(n)))]),
     "mysql_right": (2, lambda s, n: _text(s)[-int(_number(n)) :] if int(_number(n)) > 0 else ""),
-    "lpad": (3, lambda s, n, f: _pad(s, n, f, left=True)),
-    "rpad": (3, lambda s, n, f: _pad(s, n, f, left=False)),
     "repeat": (2, lambda s, n: _text(s) * max(0, int(_number(n)))),
-    "space": (1, lambda n: " " * max(0, int(_number(n)))),
-    "reverse": (1, lambda s: _text(s)[::-1]),
     "char_length": (1, lambda s: len(_text(s))),
     "character_length": (1, lambda s: len(_text(s))),
     "octet_length": (1, lambda s: len(_bytes(s))),
-    "bit_length": (1, lambda s: 8 * len(_bytes(s))),
     "upper": (1, lambda s: _text(s).upper()),
     "lower": (1, lambda s: _text(s).lower()),
-    "ucase": (1, lambda s: _text(s).upper()),
-    "lcase": (1, lambda s: _text(s).lower()),
     "locate": (2, lambda part, s: _text(s).lower().find(_text(part).lower()) + 1),
     "concat_ws": (-1, _concat_ws),
-    "field": (-1, _field),
-    "isnull": (1, lambda value: int(value is None)),
-    "substring_index": (3, _substring_index),
     "md5": (1, lambda s: hashlib.md5(_bytes(s), usedforsecurity=False).hexdigest()),
     "sha": (1, lambda s: hashlib.sha1(_bytes(s), usedforsecurity=False).hexdigest()),
     "sha1": (1, lambda s: hashlib.sha1(_bytes(s), usedforsecurity=False).hexdigest()),
     "sha2": (2, _sha2),
-    "crc32": (1, lambda s: zlib.crc32(_bytes(s))),
     "hex": (1, _hex),
     "unhex": (1, _unhex),
     "mod": (2, lambda a, b: math.fmod(_number(a), _number(b)) if _number(b) else None),
-    "mysql_truncate": (2, _truncate),
     "regexp": (2, _regexp),
     "regexp_replace": (3, _regexp_replace),
-    "mysql_xor": (2, _xor),
     "mysql_date_add": (3, _date_add),
     "mysql_convert_tz": (3, _convert_tz),
     "uuid_to_bin": (1, _uuid_to_bin),
@@ -249,7 +205,7 @@ def register(connection: sqlite3.Connection, surroundings: Surroundings) -> None
     """Makes the functions and the collation known to a connection."""
     connection.create_collation("utf8mb4_0900_ai_ci", compare_text)
     for name, (count, function) in _PLAIN.items():
-        chosen = function if name in _ACCEPT_NULL else _null_if_any_null(function)
+        chosen = function if name == "concat_ws" else _null_if_any_null(function)
         connection.create_function(name, count, chosen, deterministic=True)
 
     def unix_timestamp(*moment: Value) -> Value:

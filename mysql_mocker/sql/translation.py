@@ -81,9 +81,7 @@ def qualify(tree: exp.Expr, schema: str | None, virtual: VirtualTable) -> exp.Ex
         table.set("this", exp.to_identifier(stored_name(database, name), quoted=True))
         table.set("db", None)
         table.set("hints", None)
-        if not table.alias and isinstance(
-            table.parent, exp.From | exp.Join | exp.Update | exp.Delete
-        ):
+        if not table.alias and isinstance(table.parent, _ALIASING):
             table.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
     for column in nodes(tree):
         if isinstance(column, exp.Column):
@@ -107,14 +105,11 @@ _MOMENT_NODES = exp.CurrentTimestamp | exp.UtcTimestamp | exp.Localtime | exp.Lo
 _RENAMED: dict[type[exp.Expr], str] = {
     exp.Left: "mysql_left",
     exp.Right: "mysql_right",
-    exp.Xor: "mysql_xor",
     exp.Rand: "mysql_rand",
     exp.Uuid: "mysql_uuid",
     exp.SHA: "sha1",
-    exp.Trunc: "mysql_truncate",
     exp.ConvertTimezone: "mysql_convert_tz",
 }
-_OPERANDS = ("this", "expression", "decimals", "timestamp", "source_tz", "target_tz")
 _SHIFTS: dict[type[exp.Expr], int] = {exp.DateAdd: 1, exp.DateSub: -1, exp.Add: 1, exp.Sub: -1}
 
 
@@ -144,9 +139,7 @@ def _operand(node: exp.Expr) -> exp.Expr:
 def function(node: exp.Expr) -> exp.Expr:  # noqa: C901 one case per function
     """The node that means the same in SQLite as this one in MySQL; mostly the node itself."""
     name = node.name.upper() if isinstance(node, exp.Anonymous) else ""
-    if isinstance(
-        node, exp.CurrentTimestamp | exp.UtcTimestamp | exp.Localtime | exp.Localtimestamp
-    ):
+    if isinstance(node, _MOMENT_NODES):
         return _moment(node.args.get("this"))
     if name in _MOMENTS:
         return _moment(node.expressions[0] if node.expressions else None)
@@ -171,7 +164,7 @@ def function(node: exp.Expr) -> exp.Expr:  # noqa: C901 one case per function
     if new_name is not None:
         operands = [
             node.args[key].transform(function, copy=False)
-            for key in _OPERANDS
+            for key in ("this", "expression", "timestamp", "source_tz", "target_tz")
             if node.args.get(key)
         ]
         return exp.Anonymous(this=new_name, expressions=operands)

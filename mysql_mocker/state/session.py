@@ -364,6 +364,11 @@ class Session:
             if not (shared and DEFINITIONS[name].reach is Reach.SESSION):
                 yield name, self.value_of(name, shared=shared)
 
+    @property
+    def in_transaction(self) -> bool:
+        """SERVER_STATUS_IN_TRANS."""
+        return self.transaction.active
+
     # Rights to write.
 
     def check_server(self) -> None:

@@ -1,25 +1,22 @@
 """The transaction of one session: when it starts, what it wrote, how it ends."""
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from mysql_mocker.error import MySQLError, lock_wait_timeout
 from mysql_mocker.replication.binlog import Write
+from mysql_mocker.state import gtid_next
 from mysql_mocker.state.gtid_next import GtidNext
-from mysql_mocker.state.instance import Instance
 from mysql_mocker.state.semi_sync import WaitPoint
 from mysql_mocker.state.storage import Storage
 from mysql_mocker.state.trackers import Trackers
 from mysql_mocker.state.variables import DEFINITIONS, Setting
 from protocol.gtid import GtidSet
 
-_T = TypeVar("_T")
 
-
-class Owner(Protocol):
-    """What a transaction needs of its session.
+class Owner(gtid_next.Owner, Protocol):
+    """What a transaction needs of its session, besides what `GtidNext` needs.
 
     Attributes:
         storage: its connection to the data.
@@ -30,16 +27,6 @@ class Owner(Protocol):
     storage: Storage
     next_read_only: bool | None
     next_isolation: str | None
-
-    @property
-    def id(self) -> int:
-        """CONNECTION_ID()."""
-        ...
-
-    @property
-    def server(self) -> Instance:
-        """Where it runs."""
-        ...
 
     @property
     def variables(self) -> dict[str, Setting]:
@@ -58,12 +45,6 @@ class Owner(Protocol):
 
     def check_write(self) -> None:
         """Raises 1290 or 1792 where nothing may be written."""
-        ...
-
-    async def interruptible(
-        self, work: Coroutine[None, None, _T], seconds: float | None = None
-    ) -> _T | None:
-        """The result of `work`; None if it takes longer."""
         ...
 
 

@@ -154,8 +154,3 @@ async def use(session: Session, statement: Statement) -> Done:
     """
     session.choose_schema(statement.tokens[1].text)
     return Done()
-
-
-async def nothing(_session: Session, _statement: Statement) -> Done:
-    """A statement that is accepted and does nothing."""
-    return Done()

@@ -34,7 +34,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "SAVEPOINT": control.savepoint, "RELEASE": control.release,
     "LOCK": control.lock_tables, "UNLOCK": control.unlock_tables, "SET": assignment.assign,
     "SHOW": show.show, "DESCRIBE": show.describe, "DESC": show.describe,
-    "EXPLAIN": show.explain, "USE": administration.use, "KILL": administration.kill,
+    "EXPLAIN": show.describe, "USE": administration.use, "KILL": administration.kill,
     "FLUSH": administration.flush, "GRANT": administration.binlogged,
     "REVOKE": administration.binlogged, "ANALYZE": administration.maintain,
     "OPTIMIZE": administration.maintain, "CHECK": administration.maintain,

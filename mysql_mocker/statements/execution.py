@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from mysql_mocker.error import MySQLError, from_sqlite, syntax_error
-from mysql_mocker.sql import clauses, script
+from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result, Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.state.session import Emit, Session
@@ -104,7 +104,7 @@ class Execution:
             missing = re.search(r"no such table: (?:temp\.|main\.)?(.+)", str(error))
             if missing is not None:
                 raise session.unknown_table(missing[1]) from error
-            known = from_sqlite(error, session.schema, clauses.of_unknown(statement, error))
+            known = from_sqlite(error, session.schema)
             if known.code == _NO_DATABASE:
                 # The server looks for a stored function twice, and reports twice that it failed.
                 session.warn("Error", known.code, known.message)

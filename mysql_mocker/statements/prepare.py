@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from sqlglot import exp
 
-from mysql_mocker.error import MySQLError, no_database_selected, syntax_error
+from mysql_mocker.error import MySQLError, syntax_error
 from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
@@ -15,32 +15,18 @@ from mysql_mocker.statements import routines
 _READING_TABLES = frozenset(
     ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
 )
-_NAMING = frozenset(
-    ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "ANALYZE", "OPTIMIZE", "CHECK", "REPAIR",
-     "LOCK")
-)  # fmt: skip
-_IN_SCHEMA = frozenset(("TABLE", "TABLES", "VIEW", "INDEX", "PROCEDURE", "FUNCTION"))
 _WRITING = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
 _NOT_PREPARABLE = frozenset(
     ("BEGIN", "START", "SAVEPOINT", "USE", "PREPARE", "EXECUTE", "DEALLOCATE", "LOCK", "UNLOCK")
 )
 
 
-def _names_no_schema(statement: Statement) -> bool:
-    """Whether a statement defines or locks something in a schema, and does not name the schema."""
-    words = statement.words
-    naming = words[0] == "TRUNCATE" or not _IN_SCHEMA.isdisjoint(words[1:4])
-    return naming and words[0] in _NAMING and "." not in words
-
-
-def check(statement: Statement, schema: str | None) -> None:
+def check(statement: Statement) -> None:
     """Whether a statement can be prepared at all (fact 7.4).
 
     Raises:
-        MySQLError: 1046 without a schema, 1295 for a statement that cannot be prepared.
+        MySQLError: 1295 for a statement that cannot be prepared.
     """
-    if schema is None and _names_no_schema(statement):
-        raise no_database_selected()
     if statement.words[0] in _NOT_PREPARABLE:
         raise MySQLError(
             1295, "HY000", "This command is not supported in the prepared statement protocol yet"
@@ -52,8 +38,8 @@ def _unknown(name: str, action: str) -> MySQLError:
     return MySQLError(1243, "HY000", message)
 
 
-def single_statement(text: str, sql_mode: str, schema: str | None) -> Statement:
-    """The only statement of a text, which is prepared in a schema.
+def single_statement(text: str, sql_mode: str) -> Statement:
+    """The only statement of a text.
 
     Raises:
         MySQLError: 1064 for more than one, 1065 for none.
@@ -63,7 +49,7 @@ def single_statement(text: str, sql_mode: str, schema: str | None) -> Statement:
         raise MySQLError(1065, "42000", "Query was empty")
     if len(statements) > 1:
         raise syntax_error(statements[1].text)
-    check(statements[0], schema)
+    check(statements[0])
     return statements[0]
 
 
@@ -108,7 +94,7 @@ async def prepare(session: Session, statement: Statement) -> Done:
         text = session.storage.surroundings.user_variables.get(tokens[4].text.lower())
     session.prepared.pop(tokens[1].text.lower(), None)
     next(session.statement_numbers)
-    inner = single_statement(str(text), str(session.variables["sql_mode"]), session.schema)
+    inner = single_statement(str(text), str(session.variables["sql_mode"]))
     resolve(session, inner)
     session.prepared[tokens[1].text.lower()] = str(text), session.schema
     session.trackers.state_set()
@@ -128,7 +114,7 @@ async def execute(
     if name not in session.prepared:
         raise _unknown(name, "EXECUTE")
     text, schema = session.prepared[name]
-    inner = single_statement(text, str(session.variables["sql_mode"]), schema)
+    inner = single_statement(text, str(session.variables["sql_mode"]))
     variables = session.storage.surroundings.user_variables
     values = [
         variables.get(tokens[position + 1].text.lower())

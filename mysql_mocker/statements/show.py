@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and EXPLAIN."""
+"""SHOW and DESCRIBE."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from sqlglot import TokenType, exp
 
 from mysql_mocker.columns.result_columns import made_up
 from mysql_mocker.error import MySQLError, unknown_database, unsupported
-from mysql_mocker.evaluation.binding import bind, open_tables
+from mysql_mocker.evaluation.binding import bind
 from mysql_mocker.evaluation.virtual import rows_as_table
 from mysql_mocker.sql.result import Rows
 from mysql_mocker.sql.script import Statement
@@ -278,32 +278,15 @@ def _replica(session: Session) -> Table:
 
 
 async def describe(session: Session, statement: Statement) -> Rows:
-    """DESCRIBE table.
+    """DESCRIBE table; there are no query plans.
 
     Raises:
-        MySQLError: 1146.
+        MySQLError: 1146, or 1235 for a query.
     """
     if statement.tokens[1].token_type is TokenType.SELECT:
-        return await explain(session, statement)
+        raise unsupported(statement.text)
     schema, table = definition.name_at(statement, 1)
     names, rows = _columns(session, session.stored(table, schema))
     session.found_rows = len(rows)
     _read_dictionary(session)
     return Rows(made_up(names, rows), rows)
-
-
-async def explain(session: Session, statement: Statement) -> Rows:
-    """EXPLAIN: SQLite's plan, or DESCRIBE.
-
-    Raises:
-        MySQLError: what is wrong with the statement.
-    """
-    if statement.tokens[1].token_type is not TokenType.SELECT:
-        return await describe(session, statement)
-    text = statement.source(1, len(statement.tokens) - 1)
-    inner = Statement.of(text, statement)
-    bound = await bind(session, inner, inner.parse())
-    open_tables(session, bound)
-    plan = session.storage.read(f"EXPLAIN QUERY PLAN {bound.sql}", bound.parameters)[1]
-    rows = [(1, "SIMPLE", str(line[-1])) for line in plan]
-    return Rows(made_up(("id", "select_type", "Extra"), rows), rows)

@@ -71,7 +71,7 @@ class PreparedStatements:
         """
         number = next(self._session.statement_numbers)
         sql_mode, schema = str(self._session.variables["sql_mode"]), self._session.schema
-        statement = prepare.single_statement(text, sql_mode, schema)
+        statement = prepare.single_statement(text, sql_mode)
         prepare.resolve(self._session, statement)
         columns: Sequence[ColumnDefinition41] = []
         if statement.words[0] in ("SELECT", "WITH", "(", "VALUES", "TABLE"):

@@ -44,7 +44,7 @@ VALUES = (
     ("IF(1 > 2, 'y', 'n')", "n"), ("IFNULL(NULL, 3)", "3"), ("GREATEST(1, 3, 2)", "3"),
     ("LEFT('abc', 2)", "ab"), ("RIGHT('abc', 2)", "bc"), ("LENGTH('é')", "2"),
     ("CHAR_LENGTH('é')", "1"),
-    ("UPPER('é')", "É"), ("LPAD('5', 3, '0')", "005"), ("SUBSTRING_INDEX('a.b.c', '.', 2)", "a.b"),
+    ("UPPER('é')", "É"),
     ("MD5('a')", "0cc175b9c0f1b6a831c399e269772661"),
     ("DATE_ADD('2024-02-28', INTERVAL 1 DAY)", "2024-02-29"),
     ("'2024-01-01 23:00:00' + INTERVAL 2 HOUR", "2024-01-02 01:00:00"),
@@ -52,7 +52,7 @@ VALUES = (
     ("@unset", None), ("CAST('12' AS UNSIGNED) + 1", "13"), ("'a' LIKE 'A%'", "1"),
     ("'abc' REGEXP '^A'", "1"), ("3 BETWEEN 1 AND 5", "1"), ("2 IN (1, 2)", "1"),
     ("1 <=> NULL", "0"),
-    ("EXISTS(SELECT 1 FROM t)", "1"), ("(SELECT MAX(n) FROM t)", "3"), ("1 XOR 1", "0"),
+    ("EXISTS(SELECT 1 FROM t)", "1"), ("(SELECT MAX(n) FROM t)", "3"),
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ TRANSACTIONS: dict[str, tuple[Capability, tuple[Step, ...]]] = {
         MODERN,
         _each(
             *("SELECT id FROM items, parts", "SELECT missing FROM items"),
-            *("SELECT id FROM items GROUP BY missing", "SELECT id, missing() FROM items"),
+            "SELECT id, missing() FROM items",
             *("SELECT missing FROM items FOR UPDATE", "SELECT id FROM missing FOR SHARE"),
             *("SET @a = (SELECT missing FROM items)", "DO (SELECT missing FROM items)"),
         ),
