@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.idle_connection import IdleConnection
     from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
 
 PASSED_ON: Final = (
     Capability.CLIENT_FOUND_ROWS
@@ -145,9 +146,10 @@ class Listener:
         shared.sessions.accepting += 1
         try:
             async with asyncio.timeout(shared.config.handshake_timeout) as limit:
-                await Welcome(shared, channel, self.address, limit).run()
+                welcome = Welcome(shared, channel, self.address, limit)
+                await welcome.run()
         except TimeoutError:
-            timed_out(shared, channel)
+            timed_out(shared, channel, welcome.awaits, welcome.capabilities)
         except ChannelClosedError:
             shared.refusals.add("closed", channel, "")
             channel.abort()
@@ -189,6 +191,20 @@ class Welcome:
         self._compression: Compression | None = None
         self._limit = limit
         self._answered = False
+        self._greets: Server | None = None  # the primary that is to greet first
+        self._authentication: Authentication | None = None
+
+    @property
+    def awaits(self) -> Server | None:
+        """The server whose answer the login waits for; None while the client is to answer."""
+        if self._authentication is None:
+            return self._greets
+        return self._authentication.awaits
+
+    @property
+    def capabilities(self) -> Capability:
+        """Those by which an error is written: a client that was not greeted knows of none."""
+        return Capability(0) if self._greets is not None else Capability.CLIENT_PROTOCOL_41
 
     async def run(self) -> None:
         """Do it all; a failure is answered, or raised for the listener to answer."""
@@ -205,7 +221,7 @@ class Welcome:
         if response is None:
             return
         capabilities = response.capabilities & self._offered
-        authentication = Authentication(
+        self._authentication = authentication = Authentication(
             channel,
             response.username,
             self._nonce,
@@ -360,10 +376,17 @@ class Welcome:
                 self._greeted = kept
                 self._connection_id = kept.connection.thread_id
                 return
+        self._greets = primary
+        greeted: ConnectionAttempt | None = None
         try:
             greeted = await shared.logins.await_greeting(primary)
-        except (ServerUnreachableError, ServerRefusedError):
-            return  # the primary is asked again, and the client told, when the client is known
+        except ServerUnreachableError:
+            # It is asked again, and the client told, when the client is known. The next client does
+            # not wait for it here.
+            primary.set_unreachable(shared.now())
+        except ServerRefusedError:
+            pass  # likewise asked again
+        self._greets = None  # not if the login's time is over
         if greeted is not None:
             self._greeted = greeted
             self._connection_id = greeted.greeting.thread_id

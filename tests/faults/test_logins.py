@@ -98,6 +98,43 @@ async def test_the_primary_accepts_and_never_answers() -> None:
         await eventually(lambda: silent.connected == 0)
 
 
+async def test_a_login_that_the_primary_does_not_answer_in_time_names_it() -> None:
+    """The client has done what it had to."""
+    async with proxy_fixture(handshake_timeout=0.3, kept_connections=0) as proxy:
+        primary = proxy.cluster.primary
+        gate = primary.faults.hold_reply(b"session_track", 100)
+        await expect_2003(proxy, primary.address, "no answer within 0.3 s (handshake-timeout)")
+        assert proxy.count("tidegate_clients_refused_total", "timeout") == 0
+        gate.open()
+        assert (await (await proxy.session()).ping()).ok
+
+
+async def test_a_primary_that_does_not_greet_within_the_time_of_a_login_is_named() -> None:
+    async with peer(says(b"", then_waits=True)) as silent:
+        async with before(silent.address, connect_timeout=1.0, handshake_timeout=0.3) as proxy:
+            client = await proxy.connect()
+            packet = await client.read_packet()
+            # No client knows of SQLSTATEs before the greeting.
+            assert packet[:1] == b"\xff"
+            assert int.from_bytes(packet[1:3], "little") == 2003
+            assert packet[3:].startswith(b"Can't connect to MySQL server on ")
+            assert silent.address.encode() in packet
+            assert proxy.count("tidegate_clients_refused_total", "primary_unreachable") == 1
+        await eventually(lambda: silent.connected == 0)
+
+
+async def test_a_change_of_user_that_the_primary_does_not_answer_names_it() -> None:
+    async with proxy_fixture(handshake_timeout=0.3, kept_connections=0) as proxy:
+        client = await proxy.session()
+        gate = proxy.cluster.primary.faults.hold_reply(b"session_track", 100)
+        client.send(change_user("other"))
+        error = ErrPacket.parse(await finish_change(client, "word"))
+        assert error.code == 2003
+        assert proxy.cluster.primary.address in error.message
+        assert await client.rest() == b""
+        gate.open()
+
+
 BROKEN_LOGINS: dict[str, list[bytes | None]] = {
     "closes at once": [None],
     "closes within the greeting": [GREETING[:20]],

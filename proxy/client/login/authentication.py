@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from protocol.authentication import RsaKey
     from proxy.channel import PacketChannel
     from proxy.shared.known_passwords import KnownPasswords
+    from routing.servers.topology import Server
 
 
 class Authentication:
@@ -17,6 +18,7 @@ class Authentication:
 
     Attributes:
         username: who logs in.
+        awaits: the server whose answer the login waits for; None while the client is to answer.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Authentication:
             known: passwords that the primary has accepted.
         """
         self.username = username
+        self.awaits: Server | None = None
         self._channel = channel
         self._nonce = nonce
         self._rsa_key = rsa_key
@@ -90,6 +93,7 @@ class Authentication:
             self._channel.write_packet(exchange.success(), follows=True)
 
     async def _converse(self, exchange: PasswordExchange, reply: bytes | None) -> bytes:
+        self.awaits = None
         while exchange.password is None:
             if reply is not None:
                 self._channel.write_packet(reply)

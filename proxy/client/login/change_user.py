@@ -56,6 +56,7 @@ class UserChange:
         self._prepared = session.prepared
         self._lease = lease
         self._account = session.account
+        self._authentication: Authentication | None = None
 
     async def run(self) -> bool | None:
         """Learn the new user's password and log in at the primary anew.
@@ -76,7 +77,8 @@ class UserChange:
                     channel.hand_over(self._client)
                     return True
         except TimeoutError:
-            timed_out(shared, channel)
+            authentication = self._authentication
+            timed_out(shared, channel, None if authentication is None else authentication.awaits)
         except ChannelClosedError as error:
             shared.refusals.log_failure(channel, f"could not change its user: {error}")
             refuse(
@@ -101,7 +103,7 @@ class UserChange:
         nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
         response = await channel.read_packet()
-        authentication = Authentication(
+        self._authentication = authentication = Authentication(
             channel, command.username, nonce, shared.materials.rsa_key, shared.known_passwords
         )
         password = await authentication.learn(CACHING_SHA2, response)

@@ -76,11 +76,13 @@ async def open_primary(
     while True:
         try:
             if current is not None:
+                authentication.awaits = primary
                 settings = Settings(Role.PRIMARY, tracking, login.database or "")
                 limit = shared.config.connect_timeout
                 connection = await change_user(current, login, settings, 0, limit)
             else:
                 slot = await shared.logins.acquire_slot(primary, greeted)
+                authentication.awaits = primary
                 lent = await _lend(shared, primary, login, tracking, greeted, slot)
                 if lent is not None:
                     authentication.accepted()
@@ -105,8 +107,11 @@ async def open_primary(
             channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
             channel.close()
             return None
+        except NoDescriptorError as error:
+            _without_descriptor(shared, channel, primary, error)
+            return None
         except ServerUnreachableError as error:
-            _unreachable(shared, channel, primary, error)
+            _unreachable(shared, channel, primary, str(error))
             return None
     primary.set_reachable()
     shared.metrics.server_up(primary.name, True)
@@ -156,28 +161,37 @@ def may_enter(
     return False
 
 
-def _unreachable(
-    shared: Shared, channel: PacketChannel, primary: Server, error: ServerUnreachableError
+def _without_descriptor(
+    shared: Shared, channel: PacketChannel, primary: Server, error: NoDescriptorError
 ) -> None:
-    if isinstance(error, NoDescriptorError):
-        shared.metrics.client_refused("no_descriptor")
-        shared.metrics.server_connect_failed(primary.name, "no_descriptor")
-        refuse(
-            channel,
-            ServerErrorCode.ER_CON_COUNT_ERROR,
-            f"Too many connections: Tidegate cannot connect to its primary, since {error}",
-        )
-        return
+    shared.metrics.client_refused("no_descriptor")
+    shared.metrics.server_connect_failed(primary.name, "no_descriptor")
+    refuse(
+        channel,
+        ServerErrorCode.ER_CON_COUNT_ERROR,
+        f"Too many connections: Tidegate cannot connect to its primary, since {error}",
+    )
+
+
+def _unreachable(
+    shared: Shared,
+    channel: PacketChannel,
+    primary: Server,
+    cause: str,
+    capabilities: Capability = Capability.CLIENT_PROTOCOL_41,
+) -> None:
+    """Tell the client that the primary is to blame; `capabilities` are as in `refuse`."""
     primary.set_unreachable(shared.now())
-    why = f"the primary {primary.name} cannot be reached: {error}"
+    why = f"the primary {primary.name} cannot be reached: {cause}"
     shared.refusals.add("primary_unreachable", channel, why)
     shared.metrics.server_connect_failed(primary.name, "unreachable")
     shared.metrics.server_up(primary.name, False)
     refuse(
         channel,
         ServerErrorCode.CR_CONN_HOST_ERROR,
-        f"Can't connect to MySQL server on '{primary.name}' ({error}): Tidegate cannot reach"
+        f"Can't connect to MySQL server on '{primary.name}' ({cause}): Tidegate cannot reach"
         " its primary",
+        capabilities=capabilities,
     )
 
 
@@ -208,14 +222,30 @@ def handshake_error(error: Exception) -> ServerErrorCode:
     return ServerErrorCode.ER_HANDSHAKE_ERROR
 
 
-def timed_out(shared: Shared, channel: PacketChannel) -> None:
-    """The client took too long to log in."""
+def timed_out(
+    shared: Shared,
+    channel: PacketChannel,
+    awaits: Server | None,
+    capabilities: Capability = Capability.CLIENT_PROTOCOL_41,
+) -> None:
+    """The login took too long.
+
+    Args:
+        shared: whose login.
+        channel: to the client.
+        awaits: the server whose answer was awaited; None if it was the client's.
+        capabilities: as in `refuse`.
+    """
+    if awaits is not None:
+        limit = f"{shared.config.handshake_timeout:g} s (handshake-timeout)"
+        _unreachable(shared, channel, awaits, f"no answer within {limit}", capabilities)
+        return
     why = (
         "Got timeout reading communication packets: the login took longer than"
         f" {shared.config.handshake_timeout:g} s (Tidegate's handshake-timeout)"
     )
     shared.refusals.add("timeout", channel, why)
-    refuse(channel, ServerErrorCode.ER_NET_READ_INTERRUPTED, why)
+    refuse(channel, ServerErrorCode.ER_NET_READ_INTERRUPTED, why, capabilities=capabilities)
 
 
 def refuse(
