@@ -263,6 +263,11 @@ def _probe(
     return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
 
 
+def stale(session: Session, topology: Topology, now: float) -> Server | None:
+    """The replica for a read whose guarantee is given up, since the primary does not answer."""
+    return _reachable(session, topology, now, guarded=True)
+
+
 def _is_bound(session: Session) -> bool:
     """Whether only the primary can show what its reads ask for, be their snapshot a replica's."""
     reasons = session.pins.reasons
@@ -330,6 +335,8 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
         confirm = nearest.is_doubtful(now)
         return Decision(nearest, Reason.READ, Proof.WAITED, required, confirm)
     if reachable:
+        if not patient and topology.primary.is_silent(now):  # a late replica is the better choice
+            return _among_replicas(session, topology, now, requirement, True, seen_on)
         return on_primary(topology, Reason.REPLICA_BEHIND)
     if unordered:
         return on_primary(topology, Reason.COMMIT_ORDER)

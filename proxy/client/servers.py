@@ -261,9 +261,9 @@ class Servers:
         return 0 if self.primary is None else self.primary.thread_id
 
     def primary_for_probe(self) -> ServerConnection | None:
-        """The primary's connection, if it can be used now to ask what the primary has."""
+        """The primary's connection, if it can be used to ask what the primary has."""
         primary = self.primary
-        if primary is None or primary.lost or primary.overdue:
+        if primary is None or primary.lost:
             return None
         return primary if primary.server is self._shared.topology.primary else None
 

@@ -529,12 +529,13 @@ class ClientSession:
             outcome.dispatched_us = utc_us()
             self._to(step.decision)
         elif isinstance(step, Ask):
+            seconds = step.seconds
             if self.is_away:
-                self._start(self._awake(lambda: self._shared.probes.ask(self)), "borrow")
+                self._start(self._awake(lambda: self._ask_primary(seconds)), "borrow")
             else:
                 if self._servers.primary is not None:
                     self._dispatch.save_found_rows(self._servers.primary)
-                self._shared.probes.ask(self)
+                self._ask_primary(seconds)
         elif isinstance(step, Join):
             read_timers.join(step.wait, self)
             read_timers.after(step.seconds, self._out_of_time)
@@ -554,15 +555,29 @@ class ClientSession:
         if step is not None:
             self._perform(step)
 
+    def _ask_primary(self, seconds: float) -> None:
+        """Share in the next question to the primary, and wait so long for the answer."""
+        probes = self._shared.probes
+        self._read_timers.after(max(seconds, probes.patience), self._primary_is_late)
+        probes.ask(self)
+
     # The read's machine: events
 
     def primary_for_probe(self) -> ServerConnection | None:
-        """Its connection to the primary, if that can be asked over it."""
+        """Its connection to the primary, if it has one that is usable."""
         return self._servers.primary_for_probe()
 
     def on_probe(self, answer: ProbeAnswer | None) -> None:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
         self._perform(self._events.on_probe(answer))
+
+    def _primary_is_late(self) -> None:
+        self._shared.probes.give_up(self)
+        self.on_primary_silent()
+
+    def on_primary_silent(self) -> None:
+        """The primary does not say what it has, or not within the read's budget."""
+        self._perform(self._events.primary_silent())
 
     def on_released(self) -> None:
         """The WAIT that was joined has ended, well or not."""
@@ -680,7 +695,7 @@ class ClientSession:
         asking = current.stage == ASKING
         current.on_left()
         self._read_timers.end_wait()
-        if asking:
+        if asking or self._shared.probes.leads(self):
             self._shared.probes.leave(self)
 
     def _part(self) -> None:

@@ -47,6 +47,7 @@ _ACCOUNT_ERRORS: Final = frozenset(
     )
 )
 """Errors that concern only the monitor's account; clients may still be served there."""
+_SLACK_S: Final = 1.0
 _PURGED: Final = b"SELECT @@GLOBAL.gtid_executed,@@GLOBAL.gtid_purged"
 _STATEMENT_ERRORS: Final = frozenset(
     error.code
@@ -152,7 +153,13 @@ class Monitor:
         if usable:
             server.set_reachable()
         else:
-            server.set_unreachable(shared.now())
+            now = shared.now()
+            server.set_unreachable(now)
+            if result is ProbeResult.GONE:  # until the next look has ended
+                config = shared.config
+                server.add_silence(
+                    now + config.monitor_interval + config.connect_timeout + _SLACK_S
+                )
         before, server.probe_result, server.seen_at = server.probe_result, result, began_at
         shared.metrics.server_up(server.name, usable)
         shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)

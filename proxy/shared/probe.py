@@ -2,13 +2,18 @@
 
 The question goes over the primary connection of one of the waiting reads, which is idle meanwhile:
 the proxy needs no account and no connection of its own.
+
+Each read waits within its own budget. The question goes on for the others, even if the read whose
+connection it uses has given up; when nobody waits for it any more, the next one goes over another
+connection, and the late answer does not count for it. A primary that has sent nothing at all since
+a question of a second ago is known to be silent (`Server.is_silent`): for a while nobody asks it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from protocol.gtid import EMPTY
 from proxy.server.exchange import SHARED_PROBE
@@ -27,16 +32,22 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.gtid_question import Answer
     from proxy.shared.sessions import Sessions
-    from routing.servers.topology import Topology
+    from routing.servers.topology import Server, Topology
 
 _log = logging.getLogger(__name__)
+
+_PATIENCE_S: Final = 0.25
+_QUIET_S: Final = 1.0
+"""How long a primary that is asked may say nothing, to nobody, before it counts as silent."""
+_SILENT_S: Final = 1.0
+"""How long it does; then it is asked again."""
 
 
 class Asker(Protocol):
     """A session whose read waits for the answer."""
 
     def primary_for_probe(self) -> ServerConnection | None:
-        """Its connection to the primary, if that can be asked over it."""
+        """Its connection to the primary, if it has one that is usable."""
 
     def leave_primary(self) -> None:
         """End, if another server is the primary now, or it was restarted."""
@@ -44,9 +55,17 @@ class Asker(Protocol):
     def on_probe(self, answer: Answer | None) -> None:
         """Take what the primary has; None if it cannot say."""
 
+    def on_primary_silent(self) -> None:
+        """Go on without it: the primary does not answer."""
+
 
 class Probes:
-    """The shared probes of one primary: at most one is in flight (`routing.servers.gathering`)."""
+    """The shared probes of one primary: at most one is in flight (`routing.servers.gathering`).
+
+    Attributes:
+        patience: how long a read waits for the answer at least, s, however short its budget is: a
+            budget is meant for replicas, and no such read should fail since the primary is far.
+    """
 
     def __init__(
         self,
@@ -65,7 +84,13 @@ class Probes:
         self._limit = limit
         self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
+        self.patience = _PATIENCE_S
         self._gathering: Gathering[Asker] = Gathering()
+        self._connection: ServerConnection | None = None  # of the question in flight
+        # Whom the last question went to, what it had sent before, and since when that is all.
+        self._asked: Server | None = None
+        self._received = 0
+        self._silent_since = 0.0
         self._asked_at = 0.0
         self._asked_us = 0
         self._last = EMPTY  # what the last answer said
@@ -76,43 +101,82 @@ class Probes:
         self._gathering.arrive(session)
         self._begin()
 
+    def leads(self, session: Asker) -> bool:
+        """Whether the question in flight goes over this session's connection."""
+        return self._gathering.leader is session
+
     def leave(self, session: Asker) -> None:
         """A session ends."""
         if self._gathering.leave(session):
             self._in_time()
             self._begin()
+        else:
+            self.give_up(session)
+
+    def give_up(self, session: Asker) -> None:
+        """A session's read has waited long enough."""
+        if self._gathering.give_up(session):
+            self._abandon()
+            self._begin()
+        self._judge()
 
     def _begin(self) -> None:
         while askers := self._gathering.begin():
-            connection = askers[0].primary_for_probe()
-            if connection is not None:
-                self._asked_at = self._now()
-                self._asked_us = utc_us()
-                probe = statement_packet(PROBE_SQL, connection.query_attributes)
-                connection.send(((SHARED_PROBE, probe),))
-                self._deadline = self._call_later(self._limit, self._overdue)
-                self._metrics.probed(len(askers))
+            leader, connection = self._usable(askers)
+            self._gathering.leader = leader
+            if connection is None:
+                self._fail(leader)
+            elif connection.overdue:
+                self._gathering.postpone()  # until one of them is answered
                 return
-            self._fail(askers[0])
+            else:
+                self._ask_over(connection, len(askers))
+                return
+
+    def _usable(self, askers: list[Asker]) -> tuple[Asker, ServerConnection | None]:
+        """Whose connection the question is to go over; without a connection it fails there."""
+        for asker in askers:
+            connection = asker.primary_for_probe()
+            if connection is None or not connection.overdue:
+                return asker, connection
+        return askers[0], askers[0].primary_for_probe()
+
+    def _ask_over(self, connection: ServerConnection, askers: int) -> None:
+        server = connection.server
+        self._asked_at = self._now()
+        self._asked_us = utc_us()
+        if server is not self._asked or server.packets_received != self._received:
+            self._asked = server
+            self._received = server.packets_received
+            self._silent_since = self._asked_at
+        self._connection = connection
+        probe = statement_packet(PROBE_SQL, connection.query_attributes)
+        connection.send(((SHARED_PROBE, probe),))
+        self._deadline = self._call_later(self._limit, self._overdue)
+        self._metrics.probed(askers)
 
     def _fail(self, leader: Asker) -> None:
         """Let the others ask over another connection: a client's settings may be the cause here."""
         self._gathering.leave(leader)
+        self._in_time()
         leader.leave_primary()  # with its session, if it was another primary's
         leader.on_probe(None)
 
     def on_answer(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The primary's `gtid_executed`, over the leader's connection."""
         if connection.overdue:
-            connection.overdue = False
-            return  # those who waited for it went on without
-        askers = self._gathering.asked
-        if not askers or askers[0].primary_for_probe() is not connection:
+            connection.overdue = False  # those who waited for it went on without
+            self._begin()
+            return
+        leader = self._gathering.leader
+        if leader is None or leader.primary_for_probe() is not connection:
             return
         answer = parse(stream, self._last)
-        self._in_time()
-        if answer is None:
-            self._fail(askers[0])
+        if answer is None and leader not in self._gathering.asked:
+            self._in_time()
+            self._gathering.postpone()  # it has given up
+        elif answer is None:
+            self._fail(leader)
         else:
             executed = self._last = answer.executed
             server = connection.server
@@ -126,20 +190,39 @@ class Probes:
         self._begin()
 
     def _overdue(self) -> None:
-        _log.warning("the primary does not say what it has")
-        askers = self._gathering.asked
-        connection = askers[0].primary_for_probe() if askers else None
-        if connection is not None:
-            connection.overdue = True  # its late answer must not count for a later question
-        self._end(None, self._gathering.end())
+        for session in self._abandon():
+            session.on_primary_silent()
         self._begin()
 
-    def _end(self, answer: Answer | None, sessions: list[Asker]) -> None:
+    def _abandon(self) -> list[Asker]:
+        """The question in flight is not answered in time; return whom it was for."""
+        connection = self._connection
+        self._in_time()
+        if connection is not None:
+            connection.overdue = True  # its late answer must not count for a later question
+        self._judge()
+        return self._gathering.end()
+
+    def _judge(self) -> None:
+        """Somebody has waited in vain: has the primary said nothing to anybody for too long?"""
+        server, now = self._asked, self._now()
+        if (
+            server is not None
+            and server.packets_received == self._received
+            and now - self._silent_since >= _QUIET_S
+        ):
+            if not server.is_silent(now):
+                _log.warning("the primary %s does not answer", server.name)
+            server.silent(now + _SILENT_S)
+
+    def _end(self, answer: Answer, sessions: list[Asker]) -> None:
         self._in_time()
         for session in sessions:
             session.on_probe(answer)
 
     def _in_time(self) -> None:
+        """The question in flight is over."""
+        self._connection = None
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -9,7 +9,9 @@ counted is in `note`, until the next event. Times are monotonic, in seconds.
 
 `begin` asks the policy. Mostly it says at once which server can answer: SENT. Where only the
 primary can tell what the read must see (STRONG, a wider scope that is not known, a primary of a new
-term), the read is ASKING it, and the policy chooses again with the answer. Where another read's
+term), the read is ASKING it, and the policy chooses again with the answer. A primary that is known
+to be silent is not asked; one that does not answer within the budget ends the read by its timeout
+policy, with an error or a stale answer: it is not sent where nobody answers. Where another read's
 WAIT is for the same set, this one has JOINED it, and the policy chooses again at its end. A
 connection may have to be opened first: OPENING. So each path begins with a choice, and a choice
 takes no time: it is not a stage.
@@ -47,7 +49,7 @@ from routing.consistency.decision import (
 from routing.consistency.requirement import Requirement
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
-from routing.policy import choose, on_primary, required_by
+from routing.policy import choose, on_primary, required_by, stale
 from routing.request import refusal, wait_results
 from routing.request.cached_decision import CachedDecision
 from routing.request.command_progress import CommandProgress
@@ -100,6 +102,10 @@ _OF_ALL_SEEN: Final = (Level.STRONG, *REMEMBERING)
 _DECIDED: Final = (JOINED, OPENING, SENT, DELAYED)
 """Stages at which it is known where the command goes."""
 
+_QUESTION_S: Final = 0.01
+"""A question to the primary that takes less leaves the wait budget as it is: so the WAITs of a
+session have one time limit, and one text."""
+
 _PASS: Final = Pass()
 _NOTHING: Final = Nothing()
 
@@ -150,7 +156,9 @@ class Read:
         self._settled = False
         self._stale = False
         self._reached = False  # the WAIT in front of it ended well
-        self._waited = 0.0  # for other reads' WAITs, s
+        self._waited = 0.0  # for other reads' WAITs and the primary's word, s
+        self._asked_at = 0.0  # when the primary was asked, monotonic s
+        self._unanswered = False  # the primary did not answer
         self._asked: PendingProbe | None = None  # the question to the primary that it waits for
 
     def __repr__(self) -> str:
@@ -196,7 +204,7 @@ class Read:
 
     @property
     def budget(self) -> float:
-        """How long it may still wait for a replica, s."""
+        """How long it may still wait, s."""
         return self.rules.wait_budget - self._waited
 
     @property
@@ -259,7 +267,7 @@ class Read:
         """Nothing is read, but the primary's set is needed; ends with `Known`, or is refused."""
         self._take("ask")
         self._reset(None, None)
-        return self._ask(self._reading(now))
+        return self._ask(self._reading(now), now)
 
     def _reset(self, statement: Statement | None, rules: Rules | None) -> None:
         requirement = self.requirement
@@ -268,7 +276,7 @@ class Read:
         requirement.gtids = EMPTY
         requirement.probed = None
         self.note = None
-        self.bound = self._settled = self._stale = self._reached = False
+        self.bound = self._settled = self._stale = self._reached = self._unanswered = False
         self._waited = 0.0
         self._statement = statement
 
@@ -291,7 +299,7 @@ class Read:
         requirement.gtids = required = required_by(scope, rules, topology, now, probed)
         decision = choose(session, statement, topology, now, requirement)
         if decision.proof is _PROBED:
-            return self._ask(scope)
+            return self._ask(scope, now)
         if rules.level is _BOUNDED and probed is None and required is not None:
             self._note_observation(now - rules.staleness, required)
         behind = decision.reason is _BEHIND
@@ -348,10 +356,13 @@ class Read:
 
     # The primary is asked
 
-    def _ask(self, scope: ScopeState) -> Ask:
+    def _ask(self, scope: ScopeState, now: float) -> Step:
+        if self._unanswered or self._topology.primary.is_silent(now):
+            return self._without_primary(now)
         self._asked = PendingProbe(scope, self._topology.term)
+        self._asked_at = now
         self._progress.enter(ASKING)
-        return Ask()
+        return Ask(max(self.budget, 0.0))
 
     def probe_answered(self, executed: GtidSet | None, owned: GtidSet, now: float) -> Step:
         """What the primary has and is committing, by a question that was sent after `Ask`.
@@ -362,6 +373,7 @@ class Read:
         if self.stage != ASKING:
             return _NOTHING
         rules, topology = self.rules, self._topology
+        self._count_question(now)
         if executed is None:
             if self._statement is None or self._may_lack_writes(now):
                 return self._refuse(refusal.probe_failed())
@@ -370,7 +382,7 @@ class Read:
             scope = self._reading(now)
             asking_scopes = self._asked
             if asking_scopes is None or asking_scopes.term != topology.term:
-                return self._ask(scope)  # it was another primary's
+                return self._ask(scope, now)  # it was another primary's
             lost = asking_scopes.on_answer(scope, executed, owned)
             if lost:
                 note = self._take_note()
@@ -381,6 +393,33 @@ class Read:
             self._progress.enter(ANSWERING)
             return Known()
         return self._choose_again(now)
+
+    def primary_silent(self, now: float) -> Step:
+        """The primary has not answered within the budget, or is found not to answer anybody."""
+        self._take("primary_silent")
+        if self.stage != ASKING:
+            return _NOTHING
+        self._count_question(now)
+        self._unanswered = True
+        return self._without_primary(now)
+
+    def _count_question(self, now: float) -> None:
+        """What the question took is taken from the budget, but for what one usually takes."""
+        waited = now - self._asked_at
+        if waited >= _QUESTION_S:
+            self._waited += waited
+
+    def _without_primary(self, now: float) -> Step:
+        """Nobody can say what it must see: a stale answer, if that is asked for, or an error."""
+        topology = self._topology
+        if self._statement is not None and self.rules.on_timeout is TimeoutPolicy.STALE:
+            replica = stale(self._session, topology, now)
+            if replica is not None:
+                return self._send_stale(replica, now)
+        primary = topology.primary
+        if primary.is_silent(now):
+            return self._refuse(refusal.primary_silent(primary.name))
+        return self._refuse(refusal.probe_timeout(primary.name, self.rules.wait_budget))
 
     def _may_lack_writes(self, now: float) -> bool:
         """Whether the primary may lack what was acknowledged, and nobody would be told of it."""
@@ -601,6 +640,8 @@ class Read:
         rules = self.rules
         if rules.on_timeout is TimeoutPolicy.ERROR:
             return self._refuse(refusal.wait_timeout(rules.wait_budget))
+        if self._topology.primary.is_silent(now):
+            return self._refuse(refusal.primary_silent(self._topology.primary.name))
         delay = self._topology.fallbacks.reserve(now, rules.wait_budget)
         if delay is None:
             self._take_note().crowded = "refused"
@@ -619,7 +660,8 @@ class Read:
         return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
 
     def _send_stale(self, server: Server, now: float) -> Send:
-        self._stale = self._take_note().stale = True
+        if not self._stale:  # else that was counted when its connection was to be opened
+            self._stale = self._take_note().stale = True
         return self._send(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE), now)
 
     # Of all

@@ -36,6 +36,27 @@ def probe_failed() -> Refuse:
     )
 
 
+def probe_timeout(primary: str, budget: float) -> Refuse:
+    """Only the primary knows what it must see, and did not say within the wait budget (s)."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        f"Tidegate: the primary {primary} did not say within the wait budget of"
+        f" {budget * 1000:g} ms what this read must see; try again, raise wait-budget, or set"
+        " on-timeout to stale",
+        Reason.PROBE_FAILED,
+    )
+
+
+def primary_silent(primary: str) -> Refuse:
+    """Only the primary could help, and is known not to answer anybody."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        f"Tidegate: the primary {primary} does not answer, and this read needs it; try again when"
+        " it does, or set on-timeout to stale",
+        Reason.PROBE_FAILED,
+    )
+
+
 def wait_timeout(budget: float) -> Refuse:
     """The wait budget (s) ran out, and on-timeout is error."""
     return Refuse(

@@ -29,7 +29,13 @@ class Send(Step):
 
 
 class Ask(Step):
-    """Ask the primary what it has, by a question sent from now on; `probe_answered` follows."""
+    """Ask the primary what it has, by a question sent from now on.
+
+    `probe_answered` follows, or after `seconds` `primary_silent`.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
 
 
 class Join(Step):

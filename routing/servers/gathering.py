@@ -14,11 +14,13 @@ class Gathering(Generic[Reader]):
     """Reads that wait for the primary's set.
 
     Attributes:
-        asked: those that the answer in flight will serve; the first of them leads.
+        leader: the one whose question is in flight; None if there is none. It may have given up.
+        asked: those that the answer in flight will serve.
         waiting: those who came since.
     """
 
     def __init__(self) -> None:
+        self.leader: Reader | None = None
         self.asked: list[Reader] = []
         self.waiting: list[Reader] = []
 
@@ -27,22 +29,42 @@ class Gathering(Generic[Reader]):
         self.waiting.append(reader)
 
     def begin(self) -> list[Reader]:
-        """Begin the next question, if none is in flight: for whom it is; empty if not."""
-        if self.asked or not self.waiting:
+        """Begin the next question, if none is in flight: for whom it is; empty if not.
+
+        The first of them leads, unless the caller chooses another `leader` of them.
+        """
+        if self.leader is not None or not self.waiting:
             return []
         self.asked, self.waiting = self.waiting, []
+        self.leader = self.asked[0]
         return self.asked
 
     def end(self) -> list[Reader]:
         """The question in flight was answered, or failed: whom it was for."""
         askers, self.asked = self.asked, []
+        self.leader = None
         return askers
 
+    def postpone(self) -> None:
+        """The question in flight will not be answered: whom it was for need another one."""
+        self.waiting = self.end() + self.waiting
+
+    def give_up(self, reader: Reader) -> bool:
+        """A read waits no longer; True if nobody waits for the question in flight any more.
+
+        The question is still answered for the others, even if this read led it.
+        """
+        self._remove(reader)
+        return self.leader is not None and not self.asked
+
     def leave(self, reader: Reader) -> bool:
-        """A read needs no answer any more; True if it led the question: others need a new one."""
-        leads = bool(self.asked) and self.asked[0] is reader
+        """A read's session ends; True if it led the question: others need a new one."""
+        leads = self.leader is reader
+        self._remove(reader)
+        if leads:
+            self.postpone()
+        return leads
+
+    def _remove(self, reader: Reader) -> None:
         self.asked = [other for other in self.asked if other is not reader]
         self.waiting = [other for other in self.waiting if other is not reader]
-        if leads:
-            self.waiting = self.end() + self.waiting
-        return leads

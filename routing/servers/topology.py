@@ -116,6 +116,8 @@ class Server:
         self.started_epoch = 0
         self.version = ""
         self.packets_received = 0
+        self._silent_until = 0.0
+        self._silent_at = -1  # `packets_received` when it was found to be silent
         self.max_packet = 0
         self.takes_short = False
         self.gtids = True
@@ -397,6 +399,16 @@ class Server:
     def silent(self, until: float) -> None:
         """It says nothing: nobody is to try before `until`, monotonic s, unless it is reached."""
         self.down_until = max(self.down_until, until)
+        self.add_silence(until)
+
+    def add_silence(self, until: float) -> None:
+        """It did not answer; nobody need wait for it before `until`, unless it sends something."""
+        self._silent_until = until
+        self._silent_at = self.packets_received
+
+    def is_silent(self, now: float) -> bool:
+        """Whether it is known not to answer: it has sent nothing since that was found."""
+        return now < self._silent_until and self.packets_received == self._silent_at
 
     def begin_attempt(self, until: float) -> None:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
@@ -405,7 +417,7 @@ class Server:
 
     def set_reachable(self) -> None:
         """A connection was opened."""
-        self.down_until = 0.0
+        self.down_until = self._silent_until = 0.0
         self._down_backoff = _BACKOFF_FIRST_S
 
 

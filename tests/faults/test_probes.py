@@ -13,7 +13,7 @@ from protocol.packet import frame
 from proxy.monitor.primary_election import promote
 from proxy.serve import drain
 from proxy.server.gtid_question import PROBE_SQL
-from routing.consistency.decision import Level, LostPolicy, Scope
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
 from routing.record import RecordStream
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
@@ -44,6 +44,7 @@ async def strong(
         assert proxy.statements("replica") == sessions
         for replica in proxy.cluster.replicas:
             replica.applying = False
+        proxy.shared.probes.patience = 10.0  # whoever is slow to open a gate does not fail a read
         yield proxy, [direct, *clients]
 
 
@@ -318,25 +319,150 @@ async def test_an_answer_that_breaks_the_protocol_ends_its_session_alone(broken:
 # No answer in time.
 
 
-async def test_a_probe_that_is_never_answered() -> None:
-    async with strong(3, connect_timeout=0.3) as (proxy, (direct, leader, other, later)):
+def expect_silence(proxy: ProxyFixture, answer: Any) -> None:
+    """The read has ended with an error that says who is at fault."""
+    assert (answer.error.code, answer.error.sqlstate) == (3024, "HY000")
+    assert f"the primary {proxy.shared.topology.primary.name} did not say" in answer.error.message
+
+
+@pytest.mark.parametrize("policy", [TimeoutPolicy.PRIMARY, TimeoutPolicy.ERROR])
+async def test_a_probe_that_is_never_answered(policy: TimeoutPolicy) -> None:
+    async with strong(2, on_timeout=policy) as (proxy, (direct, leader, other)):
+        proxy.shared.probes.patience = 0.05
         gate = held(proxy)
-        await send(proxy, leader)
+        leader.send(query(COUNT))
         await reached(gate)
-        await direct.query("INSERT INTO t VALUES (1)")
-        await send(proxy, other, later)
+        other.send(query(PATIENT))
+        expect_silence(proxy, await leader.answer())
         # The next question is asked, and answered, over another connection.
-        assert (await other.answer()).value == b"1"
-        assert (await later.answer()).value == b"1"
-        assert leader_waits(proxy)
+        assert (await other.answer()).value == b"0"
+        await direct.query("INSERT INTO t VALUES (1)")
+        await replicas_catch_up(proxy)
+        # The late answer does not count, and its session can ask again behind it.
+        leader.send(query(PATIENT))
         gate.open()
-        # Its read went to the primary, behind the question.
         assert (await leader.answer()).value == b"1"
-        assert proxy.statements("primary", "probe_failed") == 1
+        assert proxy.statements("primary", "probe_failed") == 0
 
 
-def leader_waits(proxy: ProxyFixture) -> bool:
-    return any(s._current.stage != "done" for s in sessions(proxy))
+async def test_nobody_is_answered_by_a_primary_that_is_frozen() -> None:
+    async with strong(3) as (proxy, (_, *clients)):
+        proxy.shared.probes.patience = 0.05
+        gate = held(proxy, 100)
+        for _ in range(3):
+            for client in clients:
+                client.send(query(COUNT))
+            for client in clients:
+                expect_silence(proxy, await client.answer())
+        assert probes(proxy) <= 2 * 3, "each connection carries one question"
+        gate.open()
+        for client in clients:
+            assert (await client.query(PATIENT)).value == b"0"
+        assert proxy.statements("primary", "probe_failed") == 0
+
+
+async def test_a_stale_answer_is_given_where_the_primary_does_not_say() -> None:
+    async with strong(1, on_timeout=TimeoutPolicy.STALE) as (proxy, (_, client)):
+        proxy.shared.probes.patience = 0.05
+        gate = held(proxy)
+        before = proxy.statements("replica")
+        assert (await client.query(COUNT)).value == b"0"
+        assert proxy.statements("replica") == before + 1
+        assert proxy.count("tidegate_stale_reads_total") == 1
+        gate.open()
+
+
+async def test_who_shares_a_probe_waits_longer_than_its_leader() -> None:
+    async with two_wait() as (proxy, (leader, other), gate):
+        (lead,) = [s for s in sessions(proxy) if _leads(proxy, s)]
+        before = probes(proxy)
+        lead._primary_is_late()
+        expect_silence(proxy, await leader.answer())
+        gate.open()
+        assert (await other.answer()).value == b"0"
+        assert probes(proxy) == before, "the question was not asked again"
+        await replicas_catch_up(proxy)
+        assert (await leader.query(PATIENT)).value == b"1"
+
+
+async def test_a_leader_leaves_that_waits_no_longer() -> None:
+    async with two_wait() as (proxy, (leader, other), _):
+        (lead,) = [s for s in sessions(proxy) if _leads(proxy, s)]
+        lead._primary_is_late()
+        expect_silence(proxy, await leader.answer())
+        leader.abort()
+        # Its connection goes with it: the other asks over its own.
+        assert (await other.answer()).value == b"1"
+
+
+async def test_the_last_one_who_shares_a_probe_leaves_behind_its_leader() -> None:
+    async with two_wait() as (proxy, (leader, other), gate):
+        (lead,) = [s for s in sessions(proxy) if _leads(proxy, s)]
+        lead._primary_is_late()
+        expect_silence(proxy, await leader.answer())
+        other.abort()
+        await eventually(lambda: proxy.shared.probes._gathering.leader is None)
+        gate.open()
+        await replicas_catch_up(proxy)
+        assert (await leader.query(PATIENT)).value == b"1"
+
+
+async def test_an_answer_that_is_none_comes_when_its_leader_waits_no_longer() -> None:
+    async with strong(3) as (proxy, (_, earlier, leader, other)):
+        first = held(proxy)
+        await send(proxy, earlier)
+        await reached(first)
+        await send(proxy, leader, other)
+        gate = proxy.cluster.primary.faults.hold_reply(PROBE, raw=err(1105))
+        first.open()
+        assert (await earlier.answer()).value == b"0"
+        await reached(gate)
+        (lead,) = [s for s in sessions(proxy) if _leads(proxy, s)]
+        lead._primary_is_late()
+        expect_silence(proxy, await leader.answer())
+        gate.open()
+        assert (await other.answer()).value == b"0"
+        assert (await leader.query(COUNT)).value == b"0"
+
+
+@pytest.mark.parametrize("policy", TimeoutPolicy)
+async def test_a_primary_that_is_known_to_be_silent_is_not_asked(policy: TimeoutPolicy) -> None:
+    async with strong(1, on_timeout=policy) as (proxy, (_, client)):
+        primary = proxy.shared.topology.primary
+        before = probes(proxy)
+        primary.add_silence(proxy.shared.now() + 3600)
+        answer = await client.query(COUNT)
+        if policy is TimeoutPolicy.STALE:
+            assert answer.value == b"0"
+            assert proxy.count("tidegate_stale_reads_total") == 1
+        else:
+            assert answer.error.code == 3024
+            assert f"the primary {primary.name} does not answer" in answer.error.message
+        assert probes(proxy) == before
+        # It speaks: whatever it says, to whomever, counts.
+        assert (await client.query("DO 1")).ok
+        assert (await client.query(PATIENT)).value == b"0"
+        assert probes(proxy) == before + 1
+
+
+async def test_a_primary_is_silent_that_says_nothing_for_a_while() -> None:
+    async with strong(2) as (proxy, (_, first, second)):
+        proxy.shared.probes.patience = 0.05
+        gate = held(proxy, 100)
+        primary = proxy.shared.topology.primary
+
+        async def ask() -> bool:
+            for client in (first, second):
+                assert (await client.query(COUNT)).error.code == 3024
+            return primary.is_silent(proxy.shared.now())
+
+        async with asyncio.timeout(20):
+            while not await ask():
+                pass
+        gate.open()
+        await eventually(lambda: not primary.is_silent(proxy.shared.now()))
+        for client in (first, second):
+            assert (await client.query(PATIENT)).value == b"0"
 
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
@@ -348,7 +474,7 @@ async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() ->
         leader.send(query("SELECT @@tidegate_token"))
         await reached(gate)
         error = (await leader.answer()).error
-        assert error.code == 1105
+        assert error.code == 3024
         await leader.query("SET tidegate_consistency = 'STRONG'")
         await direct.query("INSERT INTO t VALUES (1)")
         second = held(proxy)

@@ -72,10 +72,17 @@ class ReadEvents:
 
     def on_probe(self, answer: ProbeAnswer | None) -> Step:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
+        self._read_timers.in_time()
         self._current.outcome.dispatched_us = utc_us()
         executed = None if answer is None else answer.executed
         owned = EMPTY if answer is None else answer.owned
         return self._read.probe_answered(executed, owned, self._now())
+
+    def primary_silent(self) -> Step:
+        """The primary did not say what it has, or not within the read's budget."""
+        self._read_timers.in_time()
+        self._current.outcome.dispatched_us = utc_us()
+        return self._read.primary_silent(self._now())
 
     def on_released(self, follower: Follower) -> Step:
         """The WAIT that was joined has ended, well or not."""

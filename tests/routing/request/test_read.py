@@ -260,6 +260,126 @@ def test_the_primary_does_not_say_what_it_has() -> None:
 @pytest.mark.parametrize(
     ("policy", "answer"),
     [
+        (TimeoutPolicy.PRIMARY, "Refuse(3024, probe_failed)"),
+        (TimeoutPolicy.ERROR, "Refuse(3024, probe_failed)"),
+        (TimeoutPolicy.STALE, "Send(r1, wait_timeout, none); stale"),
+    ],
+)
+@pytest.mark.parametrize("level", [Level.STRONG, Level.BOUNDED_STALENESS])
+def test_the_primary_does_not_answer(level: Level, policy: TimeoutPolicy, answer: str) -> None:
+    """The read is not sent where nobody answers."""
+    play = World(level=level, on_timeout=policy).play(f"""
+        >> begin()
+        << Ask
+        -- after(0.25)
+        >> primary_silent()
+        << {answer}
+        >> ended()
+        >> begin()
+        << Ask
+    """)
+    refused = [step for step in play.steps if isinstance(step, Refuse)]
+    assert all("primary p " in step.message and "250 ms" in step.message for step in refused)
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (TimeoutPolicy.PRIMARY, "Refuse(3024, probe_failed)"),
+        (TimeoutPolicy.ERROR, "Refuse(3024, probe_failed)"),
+        (TimeoutPolicy.STALE, "Send(r1, wait_timeout, none); stale"),
+    ],
+)
+def test_a_primary_that_is_known_to_be_silent_is_not_asked(
+    policy: TimeoutPolicy, answer: str
+) -> None:
+    World(level=Level.STRONG, on_timeout=policy).play(f"""
+        -- silent(p)
+        >> begin()
+        << {answer}
+        >> ended()
+        -- speaks(p)
+        >> begin()
+        << Ask
+        >> probe_answered(1-5)
+        << Send(r1, read, known)
+        >> ended()
+        -- silent(p)
+        -- after(1)
+        >> begin()
+        << Ask
+    """)
+
+
+def test_what_only_a_silent_primary_has_is_refused() -> None:
+    World().play("""
+        -- silent(p)
+        >> ask()
+        << Refuse(3024, probe_failed)
+        >> ended()
+        -- speaks(p)
+        >> ask()
+        << Ask
+        >> primary_silent()
+        << Refuse(3024, probe_failed)
+    """)
+
+
+def test_a_stale_answer_needs_a_replica_that_can_be_reached() -> None:
+    World(level=Level.STRONG, on_timeout=TimeoutPolicy.STALE).play("""
+        >> begin()
+        << Ask
+        -- down(r1)
+        >> primary_silent()
+        << Refuse(3024, probe_failed)
+    """)
+
+
+def test_a_stale_answer_over_a_new_connection_asks_the_primary_no_more() -> None:
+    World(level=Level.STRONG, on_timeout=TimeoutPolicy.STALE).play("""
+        >> begin()
+        << Ask
+        -- after(0.25)
+        >> primary_silent()
+        << Send(r1, wait_timeout, none); stale
+        >> absent()
+        << Open(r1)
+        >> opened()
+        << Send(r1, wait_timeout, none)
+    """)
+
+
+def test_what_the_question_took_is_taken_from_the_budget() -> None:
+    play = World(level=Level.STRONG).play("""
+        >> begin()
+        << Ask
+        -- after(0.001)
+        >> probe_answered(1-6)
+        << Send(r1, read, waited)
+    """)
+    assert play.read.budget == 0.25
+    list(play.lines([">> ended()", ">> begin()", "-- after(0.2)", ">> probe_answered(1-6)"]))
+    assert play.read.budget == pytest.approx(0.05)
+
+
+def test_a_late_replica_is_waited_for_where_the_primary_is_silent() -> None:
+    """Nothing is gained by going where nobody answers."""
+    SNAPSHOT_AFTER.play("""
+        -- behind(r1)
+        >> begin()
+        << Send(p, replica_behind, primary)
+        >> ended()
+        -- silent(p)
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(timeout)
+        << Refuse(3024, probe_failed); left r1: wait_timeout
+    """)
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
         (LostPolicy.ERROR, "Refuse(1105, probe_failed)"),
         (LostPolicy.CONTINUE, "Send(r2, probe_failed, primary)"),
     ],
@@ -726,7 +846,8 @@ def test_the_client_leaves(stage: str) -> None:
     assert play.read.stage == ("left" if had else "done")
     late = [">> turn_came()"]
     if not had:
-        late += [">> probe_answered(1-5)", ">> released()", ">> out_of_time()"]
+        late += [">> probe_answered(1-5)", ">> primary_silent()"]
+        late += [">> released()", ">> out_of_time()"]
     assert list(play.lines(late)) == [text for line in late for text in (line, "<< Nothing")]
     list(play.lines([">> left()", ">> ended()", ">> left()"]))
     assert play.read.stage == "done"

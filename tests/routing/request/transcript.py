@@ -194,6 +194,14 @@ class Play:
     def _down(self, server: str) -> None:
         self._server(server).set_unreachable(self.now)
 
+    def _silent(self, server: str) -> None:
+        """Let a server be known not to answer for a while."""
+        self._server(server).add_silence(self.now + 1.0)
+
+    def _speaks(self, server: str) -> None:
+        """Let a server send something."""
+        self._server(server).packets_received += 1
+
     def _behind(self, server: str) -> None:
         self._server(server).timed_out(self.now, 10.0)
 
