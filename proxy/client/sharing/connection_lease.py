@@ -57,6 +57,8 @@ class ConnectionLease:
         self._idle_since = 0.0  # when that was seen first, monotonic s
         self._told = ""  # why it could not give its connection back then
         self._held: Callable[[], None] | None = None  # what is to follow the answer
+        self._in_time: asyncio.TimerHandle | None = None  # for what is held
+        self._late = False  # the primary owes an answer that nobody waits for any more
         self._going: asyncio.Future[None] | None = None  # a connection is borrowed
         self.asking = False
 
@@ -123,8 +125,10 @@ class ConnectionLease:
         if self.is_away:
             for replica in self._servers.replicas:
                 self._release_replica(replica)
-        if primary is None or self.asking:
+        if primary is None or self.asking or self._late:
             return
+        if primary.server.is_silent(self._shared.now()):
+            return  # it would not answer
         reason = self._portable.reason()
         if not reason:
             self._take_leave(primary)
@@ -159,7 +163,7 @@ class ConnectionLease:
             return
         replica = self._servers.replica(server)
         if primary is not None and server is primary.server:
-            if not self.asking:
+            if not (self.asking or self._late):
                 self._take_leave(primary)
             if primary.slot is not None:
                 primary.slot.gives(giving=True)
@@ -183,10 +187,33 @@ class ConnectionLease:
         primary.send(ask_state(primary.query_attributes))
 
     def holds(self, follow: Callable[[], None]) -> bool:
-        """Whether a command has to wait for the primary's answer; `follow` serves it then."""
+        """Whether a command has to wait for the primary's answer; `follow` serves it then.
+
+        It does not wait longer than for a replica: perhaps it needs no primary that says nothing.
+        """
         if self.asking:
             self._held = follow
+            if self._in_time is None:
+                budget = self._shared.config.wait_budget
+                self._in_time = self._shared.call_later(budget, self._unanswered)
         return self.asking
+
+    def _unanswered(self) -> None:
+        """The primary does not say what the session carries: it keeps its connections."""
+        self._in_time = None
+        primary, follow = self._servers.primary, self._held
+        if not self.asking or follow is None:
+            return
+        self.asking, self._held, self._late = False, None, True
+        if primary is not None and primary.slot is not None:
+            primary.slot.gives(giving=False)
+        follow()
+
+    def _hold_no_more(self) -> None:
+        self._held = None
+        if self._in_time is not None:
+            self._in_time.cancel()
+            self._in_time = None
 
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take from the primary's answer what the session carries."""
@@ -198,11 +225,15 @@ class ConnectionLease:
 
         If a command came meanwhile, it is served instead, or after others who wait.
         """
-        if not self.asking or connection is not self._servers.primary:
+        if connection is not self._servers.primary:
+            return False
+        self._late = False
+        if not self.asking:
             return False
         self.asking = False
         carrying, follow = self._portable, self._held
-        carried, self._held = carrying.carried, None
+        carried = carrying.carried
+        self._hold_no_more()
         slot = connection.slot
         wanted = slot is not None and slot.giving
         if slot is not None:
@@ -225,8 +256,8 @@ class ConnectionLease:
 
     def left(self) -> None:
         """The client, or the primary, is gone: nothing is to follow any more."""
-        self.asking = False
-        self._held = None
+        self.asking = self._late = False
+        self._hold_no_more()
         self._rests_no_more()
         self._portable.carried = None
 
