@@ -31,7 +31,7 @@ class ReadTimers:
             waits: those of all sessions.
             deadlines: likewise.
             call_later: sets a timer.
-            silent: is called when a replica does not even say that a WAIT ran out.
+            silent: is called when a server does not even say that a WAIT ran out.
         """
         self._silent: Callable[[], None] | None = silent
         self._waits = waits
@@ -55,6 +55,10 @@ class ReadTimers:
     def after(self, seconds: float, then: Callable[[], object]) -> None:
         """Have `then` called after this time, unless `in_time` is called before."""
         self._timer = self._call_later(seconds, then)
+
+    def after_wait(self, seconds: float) -> None:
+        """A WAIT goes to the primary; so much later that is silent."""
+        self.after(seconds, self._is_silent)
 
     def in_time(self) -> None:
         """What the timer is for has come."""

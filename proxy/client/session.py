@@ -597,9 +597,11 @@ class ClientSession:
             self._perform(self._events.on_opened(failed))
 
     def _silent(self) -> None:
-        """The replica did not even say that the wait's budget ran out."""
+        """The server did not even say that the wait's budget ran out."""
         replica = self._servers.active
-        if replica is not None:
+        if replica is not None and replica is self._servers.primary:
+            self._perform(self._events.unsettled(replica))
+        elif replica is not None:
             self._taker.on_declined(replica)
             self._perform(self._events.silent(replica))
             self._servers.give_up(replica)

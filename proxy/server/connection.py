@@ -170,6 +170,7 @@ class ServerConnection:
         packets_received: how many times the server has sent something.
         drained: bytes read of an answer that nobody waits for any more.
         overdue: it owes the answer to a probe that nobody waits for any more.
+        late_waits: how many answers to a WAIT_FOR_OWNED it owes that nobody waits for any more.
         lost: it cannot be used any more.
     """
 
@@ -202,6 +203,7 @@ class ServerConnection:
         self.mirror = Mirror()
         self.area = ConnectionArea(server)
         self.packets_received = 0
+        self.late_waits = 0
         self.drained = 0
         self.stream = ResponseStream(
             deprecate_eof=not self.silent,

@@ -587,19 +587,38 @@ class Read:
             return self._send_stale(decision.server, now)
         return self._not_shown(decision.server, idle, now)
 
+    def unsettled(self, idle: Collection[Server], now: float) -> Step:
+        """The primary did not even say that the budget ran out: nothing is sent behind that.
+
+        `idle` is as in `settled`.
+        """
+        self._take("unsettled")
+        primary = self._with_decision().server
+        if self.rules.on_timeout is TimeoutPolicy.STALE:
+            decision = self._elsewhere(now)
+            if decision is not None and (
+                decision.server is not primary or decision.proof is _PROBED
+            ):
+                replica = stale(self._session, self._topology, now)
+                if replica in idle and replica is not None:
+                    return self._send_stale(replica, now)
+        return self._not_shown(primary, idle, now)
+
+    def _elsewhere(self, now: float) -> Decision | None:
+        """What the policy says now of a read that can run on another server; None if it cannot."""
+        statement = self._statement
+        if statement is None or statement.kind is not _A_READ or self.bound:
+            return None
+        anew = Requirement(self.rules, probed=self.probe_result)
+        return choose(self._session, statement, self._topology, now, anew)
+
     def _not_shown(self, primary: Server, idle: Collection[Server], now: float) -> Step:
         """It would show an older state than was seen: another server answers, or none."""
         self._settled = False
-        statement = self._statement
-        if (
-            self.rules.on_timeout is TimeoutPolicy.PRIMARY
-            and statement is not None
-            and statement.kind is StatementClass.READ
-            and not self.bound
-        ):
-            anew = Requirement(self.rules, probed=self.probe_result)
-            decision = choose(self._session, statement, self._topology, now, anew)
-            if decision.proof is Proof.KNOWN and decision.server in idle:  # it was only late
+        if self.rules.on_timeout is TimeoutPolicy.PRIMARY:
+            decision = self._elsewhere(now)
+            known = decision is not None and decision.proof is Proof.KNOWN
+            if decision is not None and known and decision.server in idle:  # it was only late
                 self._leave_server(primary, Reason.WAIT_TIMEOUT)
                 return self._send(decision, now)
         return self._refuse(refusal.still_committing(self.rules.wait_budget))

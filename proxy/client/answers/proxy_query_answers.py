@@ -109,6 +109,9 @@ class ProxyQueryAnswers:
     def _on_wait_for_owned(self, primary: ServerConnection) -> Step | None:
         """The primary was to finish what it is committing."""
         self._on_replay(primary)
+        if primary.late_waits:
+            primary.late_waits -= 1
+            return None
         return self._events.on_wait_for_owned(primary) if self._is_active(primary) else None
 
     def _on_probe(self, primary: ServerConnection) -> Step | None:

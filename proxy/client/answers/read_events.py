@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from routing.request.step import Note, Step
+    from routing.servers.topology import Server
     from routing.servers.waits import Follower
 
     Joined = Literal["shared", "timeout"]
@@ -175,7 +176,7 @@ class ReadEvents:
         A statement that may write follows it on the wire, and runs in any case. Any other waits for
         what is decided here.
         """
-        outcome, servers = self._current.outcome, self._servers
+        outcome = self._current.outcome
         shows = shows_all(primary.stream)
         if primary.owes_answer:
             if shows:
@@ -183,12 +184,31 @@ class ReadEvents:
             else:
                 outcome.unsettled = True
             return None
-        now_us = utc_us()
+        idle = self._after_settling()
+        return self._leave_primary(
+            primary, self._read.settled(shows, primary.epoch, idle, self._now())
+        )
+
+    def unsettled(self, primary: ServerConnection) -> Step:
+        """The primary did not even say that this WAIT ran out."""
+        primary.late_waits += 1
+        _log.warning("the primary %s does not answer", primary.server.name)
+        return self._leave_primary(
+            primary, self._read.unsettled(self._after_settling(), self._now())
+        )
+
+    def _after_settling(self) -> list[Server]:
+        """The WAIT is over; which replicas could be sent the statement at once."""
+        self._read_timers.in_time()
+        outcome, now_us = self._current.outcome, utc_us()
         outcome.wait_us += now_us - outcome.dispatched_us
         outcome.dispatched_us = now_us
         # A long command cannot be run again: nobody has all of it.
-        idle = servers.idle if self._current.command.packet else []
-        step = self._read.settled(shows, primary.epoch, idle, self._now())
+        return self._servers.idle if self._current.command.packet else []
+
+    def _leave_primary(self, primary: ServerConnection, step: Step) -> Step:
+        """Leave it, unless the statement is to be sent there."""
+        outcome, servers = self._current.outcome, self._servers
         if not isinstance(step, Send) or step.decision.server is not primary.server:
             outcome.observed = EMPTY  # the primary's, which does not answer
             servers.deactivate()

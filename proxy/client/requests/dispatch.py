@@ -68,6 +68,7 @@ class Dispatch:
         self._topology = shared.topology
         self._now = shared.now
         self._audits = shared.audits
+        self._probes = shared.probes
         self._connect_timeout = shared.config.connect_timeout
         self._current = session.current
         self._read = session.read
@@ -217,7 +218,9 @@ class Dispatch:
         command, outcome = self._current.command, self._current.outcome
         if settles and command_batch.can_wait(command):
             self.save_found_rows(primary)
-            primary.send(wait_for_owned(command.rules.wait_budget, primary.query_attributes))
+            budget = command.rules.wait_budget
+            primary.send(wait_for_owned(budget, primary.query_attributes))
+            self._read_timers.after_wait(budget + self._probes.patience)
             return True
         if self._snapshots.divides(command, outcome):
             self.save_found_rows(primary)

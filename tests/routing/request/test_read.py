@@ -783,6 +783,32 @@ def test_what_can_run_nowhere_else_is_not_sent_elsewhere() -> None:
     """)
 
 
+@pytest.mark.parametrize(
+    ("policy", "idle", "answer"),
+    [
+        (TimeoutPolicy.PRIMARY, "r1", "Send(r1, read, known); left p: wait_timeout"),
+        (TimeoutPolicy.PRIMARY, "", "Refuse(3024, wait_timeout)"),
+        (TimeoutPolicy.ERROR, "r1", "Refuse(3024, wait_timeout)"),
+        (TimeoutPolicy.STALE, "r1", "Send(r1, wait_timeout, none); stale"),
+        (TimeoutPolicy.STALE, "", "Refuse(3024, wait_timeout)"),
+    ],
+)
+def test_the_primary_does_not_even_say_that_it_has_not_finished(
+    policy: TimeoutPolicy, idle: str, answer: str
+) -> None:
+    """Not even a stale answer comes from there."""
+    World(level=Level.MONOTONIC_READS, on_timeout=policy).play(f"""
+        -- showed(r1)
+        -- down(r1)
+        >> begin()
+        << Send(p, no_replica, primary)
+        -- after(0.5)
+        >> unsettled({idle})
+        << {answer}
+        >> ended()
+    """)
+
+
 # Fallbacks
 
 

@@ -158,6 +158,8 @@ class Play:
             return read.confirm_answered(*self._said(words), epoch, now)
         if event == "audit_answered":
             return read.audit_answered(_ANSWERS[words[0]], epoch, now)
+        if event == "unsettled":
+            return read.unsettled([self._server(word) for word in words], now)
         if event == "settled":
             idle = [self._server(word) for word in words[1:]]
             return read.settled(words[0] == "yes", epoch, idle, now)
