@@ -110,18 +110,26 @@ def test_reads_end_by_policy(cluster: Cluster, running: RunningProxy) -> None:
 
 
 def test_a_read_is_not_held_by_what_its_session_asked_when_it_rested(
-    cluster: Cluster, running: RunningProxy
+    cluster: Cluster,
 ) -> None:
     """Before a session gives its connections back it asks the primary what it carries."""
-    cluster.wait_caught_up()
-    client = reader(running, "READ_OWN_WRITES")
-    with frozen(cluster):
-        for pause in (2.5, 0.0, 2.5):
-            time.sleep(pause)
-            assert on_replica(client)
-    client.query("DO 1")
-    assert counts(client)
-    client.close()
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.frozen_primary (a INT PRIMARY KEY)")
+    cluster.primary.query("REPLACE INTO app.frozen_primary VALUES (1), (2), (3)")
+    options: dict[str, str | None] = {"connection_sharing_delay": "500ms"}
+    proxy = RunningProxy(cluster, "resting-beside-a-frozen-primary", options)
+    try:
+        cluster.wait_caught_up()
+        client = reader(proxy, "READ_OWN_WRITES")
+        with frozen(cluster):
+            for pause in (1.5, 0.0, 1.5):
+                time.sleep(pause)
+                assert on_replica(client)
+        client.query("DO 1")
+        assert counts(client)
+        client.close()
+    finally:
+        proxy.stop()
+        assert "Traceback" not in proxy.stderr, proxy.stderr
 
 
 def test_a_login_names_the_primary(cluster: Cluster, running: RunningProxy) -> None:

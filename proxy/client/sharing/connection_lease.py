@@ -58,7 +58,6 @@ class ConnectionLease:
         self._told = ""  # why it could not give its connection back then
         self._held: Callable[[], None] | None = None  # what is to follow the answer
         self._in_time: asyncio.TimerHandle | None = None  # for what is held
-        self._late = False  # the primary owes an answer that nobody waits for any more
         self._going: asyncio.Future[None] | None = None  # a connection is borrowed
         self.asking = False
 
@@ -125,7 +124,7 @@ class ConnectionLease:
         if self.is_away:
             for replica in self._servers.replicas:
                 self._release_replica(replica)
-        if primary is None or self.asking or self._late:
+        if primary is None or self.asking:
             return
         if primary.server.is_silent(self._shared.now()):
             return  # it would not answer
@@ -163,7 +162,7 @@ class ConnectionLease:
             return
         replica = self._servers.replica(server)
         if primary is not None and server is primary.server:
-            if not (self.asking or self._late):
+            if not self.asking:
                 self._take_leave(primary)
             if primary.slot is not None:
                 primary.slot.gives(giving=True)
@@ -199,12 +198,15 @@ class ConnectionLease:
         return self.asking
 
     def _unanswered(self) -> None:
-        """The primary does not say what the session carries: it keeps its connections."""
+        """The primary does not say what the session carries: it keeps its connections.
+
+        Until the answer has come the primary's is busy, so it is not asked again.
+        """
         self._in_time = None
         primary, follow = self._servers.primary, self._held
         if not self.asking or follow is None:
             return
-        self.asking, self._held, self._late = False, None, True
+        self.asking, self._held = False, None
         if primary is not None and primary.slot is not None:
             primary.slot.gives(giving=False)
         follow()
@@ -225,10 +227,7 @@ class ConnectionLease:
 
         If a command came meanwhile, it is served instead, or after others who wait.
         """
-        if connection is not self._servers.primary:
-            return False
-        self._late = False
-        if not self.asking:
+        if not self.asking or connection is not self._servers.primary:
             return False
         self.asking = False
         carrying, follow = self._portable, self._held
@@ -256,7 +255,7 @@ class ConnectionLease:
 
     def left(self) -> None:
         """The client, or the primary, is gone: nothing is to follow any more."""
-        self.asking = self._late = False
+        self.asking = False
         self._hold_no_more()
         self._rests_no_more()
         self._portable.carried = None
