@@ -116,9 +116,9 @@ class Probes:
     def give_up(self, session: Asker) -> None:
         """A session's read has waited long enough."""
         if self._gathering.give_up(session):
-            self._abandon()
-            self._begin()
-        self._judge()
+            self._overdue()
+        else:
+            self._judge()
 
     def _begin(self) -> None:
         while askers := self._gathering.begin():
@@ -190,21 +190,17 @@ class Probes:
         self._begin()
 
     def _overdue(self) -> None:
-        for session in self._abandon():
-            session.on_primary_silent()
-        self._begin()
-
-    def _abandon(self) -> list[Asker]:
-        """The question in flight is not answered in time; return whom it was for."""
+        """The question in flight is not answered in time: whoever can still wait asks another."""
         connection = self._connection
         self._in_time()
         if connection is not None:
             connection.overdue = True  # its late answer must not count for a later question
+        self._gathering.postpone()
         self._judge()
-        return self._gathering.end()
+        self._begin()
 
     def _judge(self) -> None:
-        """Somebody has waited in vain: has the primary said nothing to anybody for too long?"""
+        """Somebody has waited in vain: if the primary is silent, nobody need wait for it."""
         server, now = self._asked, self._now()
         if (
             server is not None
@@ -214,6 +210,9 @@ class Probes:
             if not server.is_silent(now):
                 _log.warning("the primary %s does not answer", server.name)
             server.silent(now + _SILENT_S)
+            waiting, self._gathering.waiting = self._gathering.waiting, []
+            for session in waiting:
+                session.on_primary_silent()
 
     def _end(self, answer: Answer, sessions: list[Asker]) -> None:
         self._in_time()

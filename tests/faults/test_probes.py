@@ -445,6 +445,22 @@ async def test_a_primary_that_is_known_to_be_silent_is_not_asked(policy: Timeout
         assert probes(proxy) == before + 1
 
 
+async def test_who_has_time_asks_again_where_one_connection_is_stuck() -> None:
+    """The primary may take so long to answer (connect-timeout) as to connect, and no longer."""
+    async with strong(3, connect_timeout=0.1) as (proxy, (_, earlier, leader, other)):
+        first, gate = held(proxy), held(proxy)
+        await send(proxy, earlier)
+        await reached(first)
+        await send(proxy, leader, other)
+        first.open()
+        assert (await earlier.answer()).value == b"0"
+        await reached(gate)
+        # Both are answered by what is asked over the connection of the second one.
+        assert (await leader.answer()).value == b"0"
+        assert (await other.answer()).value == b"0"
+        gate.open()
+
+
 async def test_a_primary_is_silent_that_says_nothing_for_a_while() -> None:
     async with strong(2) as (proxy, (_, first, second)):
         proxy.shared.probes.patience = 0.05
@@ -466,8 +482,9 @@ async def test_a_primary_is_silent_that_says_nothing_for_a_while() -> None:
 
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
-    options = {"connect_timeout": 0.3, "token_keys": (KEY,), "scope": Scope.USER}
+    options = {"token_keys": (KEY,), "scope": Scope.USER}
     async with strong(2, **options) as (proxy, (direct, leader, other)):
+        proxy.shared.probes.patience = 0.05
         gate = held(proxy)
         # A token needs the primary's word here, and no statement goes to the primary behind it.
         await leader.query("SET tidegate_consistency = 'BEST_EFFORT'")
@@ -475,6 +492,7 @@ async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() ->
         await reached(gate)
         error = (await leader.answer()).error
         assert error.code == 3024
+        proxy.shared.probes.patience = 10.0
         await leader.query("SET tidegate_consistency = 'STRONG'")
         await direct.query("INSERT INTO t VALUES (1)")
         second = held(proxy)
