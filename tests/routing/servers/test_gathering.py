@@ -61,6 +61,38 @@ def test_when_the_leader_leaves_the_others_ask_again_before_all_who_came_later(
     assert gathering.begin() == ["b", "c", "d"]
 
 
+def test_who_gives_up_leaves_the_question_to_the_others(gathering: Gathering[str]) -> None:
+    for reader in ("a", "b"):
+        gathering.arrive(reader)
+    gathering.begin()
+    gathering.arrive("c")
+    assert not gathering.give_up("a")  # although it led
+    assert gathering.begin() == []
+    assert not gathering.give_up("c")
+    assert gathering.end() == ["b"]
+    assert not gathering.give_up("b")
+
+
+def test_a_question_for_which_nobody_waits_is_given_up(gathering: Gathering[str]) -> None:
+    for reader in ("a", "b"):
+        gathering.arrive(reader)
+    gathering.begin()
+    gathering.arrive("c")
+    assert not gathering.give_up("a")
+    assert gathering.give_up("b")
+    gathering.postpone()
+    assert gathering.begin() == ["c"]
+
+
+def test_a_leader_that_gave_up_still_takes_its_question_along(gathering: Gathering[str]) -> None:
+    for reader in ("a", "b"):
+        gathering.arrive(reader)
+    gathering.begin()
+    gathering.give_up("a")
+    assert gathering.leave("a")
+    assert gathering.begin() == ["b"]
+
+
 def test_readers_are_told_apart_by_identity_alone() -> None:
     gathering: Gathering[list[int]] = Gathering()
     first, second = [1], [1]

@@ -629,3 +629,17 @@ def test_only_a_start_since_the_last_question_has_broken_connections(server: Ser
     assert server.started_epoch == before
     server.observe(U, (502.0, 503.0), gtids(f"{V}:1-5"), EMPTY, 504.0)
     assert server.started_epoch == server.epoch
+
+
+def test_a_server_is_silent_until_it_sends_something_or_its_time_is_over() -> None:
+    server = Server("p", Role.PRIMARY)
+    assert not server.is_silent(0.0)
+    server.add_silence(60.0)
+    assert server.is_silent(59.0)
+    assert not server.is_silent(60.0)
+    server.packets_received += 1
+    assert not server.is_silent(59.0)
+    server.add_silence(60.0)
+    assert server.is_silent(59.0)
+    server.set_reachable()
+    assert not server.is_silent(59.0)
