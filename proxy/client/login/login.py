@@ -107,11 +107,8 @@ async def open_primary(
             channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
             channel.close()
             return None
-        except NoDescriptorError as error:
-            _without_descriptor(shared, channel, primary, error)
-            return None
         except ServerUnreachableError as error:
-            _unreachable(shared, channel, primary, str(error))
+            _not_connected(shared, channel, primary, error)
             return None
     primary.set_reachable()
     shared.metrics.server_up(primary.name, True)
@@ -161,9 +158,12 @@ def may_enter(
     return False
 
 
-def _without_descriptor(
-    shared: Shared, channel: PacketChannel, primary: Server, error: NoDescriptorError
+def _not_connected(
+    shared: Shared, channel: PacketChannel, primary: Server, error: ServerUnreachableError
 ) -> None:
+    if not isinstance(error, NoDescriptorError):
+        _unreachable(shared, channel, primary, str(error))
+        return
     shared.metrics.client_refused("no_descriptor")
     shared.metrics.server_connect_failed(primary.name, "no_descriptor")
     refuse(
