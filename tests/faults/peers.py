@@ -70,10 +70,10 @@ def identity(
 ) -> bytes:
     """What a server says when it is asked who it is."""
     # transaction_isolation, read_only, whether it keeps the order of commits, max_allowed_packet,
-    # max_user_connections, init_connect, enable_cascade_triggers, role
-    settings = [b"REPEATABLE-READ", b"0", b"1", b"67108864", b"0", b"", b"0", b"NONE"]
+    # max_user_connections, wait_timeout, init_connect, enable_cascade_triggers, role
+    settings = [b"REPEATABLE-READ", b"0", b"1", b"67108864", b"0", b"28800", b"", b"0", b"NONE"]
     sets = [b"", b"", gtids]  # what a session begins with, gtid_owned, gtid_executed
-    return rows([uuid, b"ON", b"", b"1", b"utf8mb4", *settings, uptime, *sets], columns=17)
+    return rows([uuid, b"ON", b"", b"1", b"utf8mb4", *settings, uptime, *sets], columns=18)
 
 
 def err(code: ServerErrorCode | int, message: str = "no", sequence_id: int = 1) -> bytes:
