@@ -221,8 +221,9 @@ class Servers:
         if connection.server is not self._shared.topology.primary or owner is None:
             connection.abort()
             raise ChannelClosedError("another server has become the primary")
+        wait_timeout = connection.identity.wait_timeout
         self._use_primary(connection, owner)
-        self._state.wait_timeout = connection.identity.wait_timeout
+        self._state.wait_timeout = wait_timeout
 
     def release(self, client_thread_id: int, kept: Collection[Server | None]) -> None:
         """Give others the connection to the primary, and the idle ones to replicas.

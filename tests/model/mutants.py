@@ -245,7 +245,7 @@ def a_session_owes_nothing_to_its_user(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scopes, "alive", lambda self, user, application: [])
 
 
-@_mutant(scopes=(Scope.APPLICATION,), errors=5, seed=2)
+@_mutant(scopes=(Scope.APPLICATION,), errors=5, seed=24)
 def a_failed_statements_application_is_its_sessions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProxySession, "failed", lambda self: self.state.may_have_written())
 
