@@ -41,7 +41,7 @@ from proxy.compressed import compress
 from proxy.error_text import error_text
 from proxy.server.attributes import of_session
 from proxy.server.connection_stage import SANDBOX
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
 from routing.consistency.adjustment import SettingError
 from routing.session.session import Session
@@ -380,12 +380,11 @@ class Welcome:
         greeted: ConnectionAttempt | None = None
         try:
             greeted = await shared.logins.await_greeting(primary)
+        except (ServerRefusedError, NoDescriptorError):
+            pass  # it is asked again, and the client told, when the client is known
         except ServerUnreachableError:
-            # It is asked again, and the client told, when the client is known. The next client does
-            # not wait for it here.
+            # Likewise. The next client does not wait for it here.
             primary.set_unreachable(shared.now())
-        except ServerRefusedError:
-            pass  # likewise asked again
         self._greets = None  # not if the login's time is over
         if greeted is not None:
             self._greeted = greeted
