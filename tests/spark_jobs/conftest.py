@@ -21,6 +21,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         pytest.skip(missing)
     # Short jobs: the JVM's second compiler would cost more than it saves.
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    # One JVM keeps something of each of hundreds of audits; with 1 GB it sometimes ran out of it.
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", "3g")
     session = start_spark(tmp_path_factory.mktemp("spark") / "spark.log")
     # Logs here are small: to compile what runs over them costs more than to interpret it, and to
     # plan each stage anew more than it saves.
