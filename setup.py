@@ -78,7 +78,7 @@ class BuildCompiled(build_ext):
         extensions = cast("list[Extension]", built)
         for extension in extensions:
             extension.extra_compile_args.extend(flag for flag in CALLS if compiler_works(flag))
-            if is_gcc():  # with others it depends on which linker there is
+            if is_gcc() and compiler_works(ACROSS_FILES):  # else that depends on the linker
                 extension.extra_compile_args.append(ACROSS_FILES)
                 extension.extra_link_args += [ACROSS_FILES, "-O3"]
         self.distribution.ext_modules = [*extensions]

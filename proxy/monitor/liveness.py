@@ -120,7 +120,7 @@ class Liveness:
                 server.name,
                 len(connections),
             )
-        server.silent(now + 2 * _INTERVAL_S)
+        server.set_silent(now + 2 * _INTERVAL_S)
         self._shared.pool.drop_all(server, "lost")
         self._shared.metrics.server_up(server.name, False)
         for connection in connections:

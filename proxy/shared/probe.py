@@ -209,7 +209,7 @@ class Probes:
         ):
             if not server.is_silent(now):
                 _log.warning("the primary %s does not answer", server.name)
-            server.silent(now + _SILENT_S)
+            server.set_silent(now + _SILENT_S)
             waiting, self._gathering.waiting = self._gathering.waiting, []
             for session in waiting:
                 session.on_primary_silent()

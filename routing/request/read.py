@@ -380,10 +380,10 @@ class Read:
             return self._send(on_primary(topology, Reason.PROBE_FAILED), now)
         if rules.level is not Level.BOUNDED_STALENESS:
             scope = self._reading(now)
-            asking_scopes = self._asked
-            if asking_scopes is None or asking_scopes.term != topology.term:
+            pending = self._asked
+            if pending is None or pending.term != topology.term:
                 return self._ask(scope, now)  # it was another primary's
-            lost = asking_scopes.on_answer(scope, executed, owned)
+            lost = pending.on_answer(scope, executed, owned)
             if lost:
                 note = self._take_note()
                 note.scope = scope

@@ -396,7 +396,7 @@ class Server:
         self.down_until = now + self._down_backoff
         self._down_backoff = min(self._down_backoff * 2, _BACKOFF_LAST_S)
 
-    def silent(self, until: float) -> None:
+    def set_silent(self, until: float) -> None:
         """It says nothing: nobody is to try before `until`, monotonic s, unless it is reached."""
         self.down_until = max(self.down_until, until)
         self.add_silence(until)

@@ -422,20 +422,21 @@ async def test_a_full_server_ends_nobody() -> None:
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"
 
 
+@pytest.mark.parametrize("before", ["DO 1", "DO CONNECTION_ID()"], ids=["", "which is kept"])
 @pytest.mark.parametrize("command", ["change of user", "reset"])
-async def test_the_id_is_the_clients_behind_a_new_beginning(command: str) -> None:
+async def test_the_id_is_the_clients_behind_a_new_beginning(command: str, before: str) -> None:
     async with sharing_fixture() as proxy:
         client = await proxy.session()
         await away(proxy, client)
-        assert (await client.query("DO 1")).ok
+        assert (await client.query(before)).ok
         if command == "reset":
             await client.command(bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
         else:
             client.send(change_user("other"))
             assert (await finish_change(client, "word"))[0] == 0x00
         assert client.greeting is not None
-        told = b"%d" % client.greeting.thread_id
-        assert (await client.query("SELECT CONNECTION_ID()")).value == told
+        client_id = b"%d" % client.greeting.thread_id
+        assert (await client.query("SELECT CONNECTION_ID()")).value == client_id
 
 
 async def test_a_promotion_amid_a_read_is_told_as_its_answer() -> None:

@@ -560,7 +560,7 @@ async def test_servers_that_change_between_two_statements(change: str, level: Le
         elif change == "strayed":
             replica.diverged_gtids = replica.applied
         elif change == "down":
-            replica.silent(path.proxy.shared.now() + 3600)
+            replica.set_silent(path.proxy.shared.now() + 3600)
         elif change == "gtids":
             primary.gtids = False
         elif change == "doubt":

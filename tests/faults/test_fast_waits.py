@@ -356,7 +356,7 @@ async def test_servers_that_change_between_write_and_read(change: str) -> None:
         elif change == "strayed":
             replica.diverged_gtids = replica.applied
         elif change == "down":
-            replica.silent(now + 3600)
+            replica.set_silent(now + 3600)
         elif change == "gtids":
             primary.gtids = False
         elif change == "doubt":

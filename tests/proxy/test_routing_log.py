@@ -318,12 +318,8 @@ def test_what_a_failing_disk_took_in_part_is_counted(
     assert count(metrics, "dropped") == 300 - lines
 
 
-def test_what_a_hanging_disk_costs_is_counted_meanwhile(
-    tmp_path: Path,
-    metrics: Metrics,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def hanging_disk(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Let writing hang; the events that it does, and that it may go on."""
     hangs, goes_on = threading.Event(), threading.Event()
     write = os.write
 
@@ -333,6 +329,16 @@ def test_what_a_hanging_disk_costs_is_counted_meanwhile(
         return write(fd, data)
 
     monkeypatch.setattr(os, "write", slow)
+    return hangs, goes_on
+
+
+def test_what_a_hanging_disk_costs_is_counted_meanwhile(
+    tmp_path: Path,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hangs, goes_on = hanging_disk(monkeypatch)
     log = RoutingLog(tmp_path, "edge", 0, metrics, limits=LogLimits(max_pending_bytes=5000))
     log.start()
     try:
@@ -355,15 +361,7 @@ def test_what_a_disk_that_hangs_to_the_end_never_took_is_counted(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hangs, goes_on = threading.Event(), threading.Event()
-    write = os.write
-
-    def slow(fd: int, data: memoryview) -> int:
-        hangs.set()
-        goes_on.wait(20)
-        return write(fd, data)
-
-    monkeypatch.setattr(os, "write", slow)
+    hangs, goes_on = hanging_disk(monkeypatch)
     monkeypatch.setattr(routing_log, "_STOP_TIMEOUT_S", 0.01)
     log = RoutingLog(tmp_path, "edge", 0, metrics)
     log.start()

@@ -131,10 +131,12 @@ class PortableState:
         self, command: Command, outcome: CommandOutcome, connection: ServerConnection
     ) -> None:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
-        if connection is not self._servers.primary or self._kept_for:
+        if connection is not self._servers.primary:
             return
         if command.code is Code.COM_RESET_CONNECTION and not outcome.error:
-            self._begin_anew()
+            self._begin_anew()  # also where the session keeps its connection
+        if self._kept_for:
+            return
         if command.code is Code.COM_SET_OPTION:
             connection.keepable = False  # neither a reset nor a change of user undoes it
         reason = unshared(command, outcome, self._state)
@@ -150,9 +152,9 @@ class PortableState:
         if tokens is None:
             return True  # nobody knows what it is
         kinds, words = tokens.kinds, tokens.words
-        for place, kind in enumerate(kinds[:-1]):
-            word = words[place]
-            if kind in (WORD, CALLED) and word == b"CONNECTION_ID" and words[place + 1] == b"(":
+        for index, kind in enumerate(kinds[:-1]):
+            word = words[index]
+            if kind in (WORD, CALLED) and word == b"CONNECTION_ID" and words[index + 1] == b"(":
                 return True
             if kind in (WORD, VARIABLE) and b"PSEUDO_THREAD_ID" in word.upper():
                 return True
