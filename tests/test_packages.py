@@ -103,6 +103,7 @@ def test_the_sdist_has_the_pages_beside_the_sources(copy: Path, tmp_path: Path) 
     assert {"README.md", "LICENSE", *PAGES} <= names
 
 
+@pytest.mark.spark  # modules of the audit import PySpark
 def test_every_module_loads_beside_others_of_the_old_names(installed: Path) -> None:
     modules = [
         path.relative_to(installed).with_suffix("").as_posix().replace("/", ".")

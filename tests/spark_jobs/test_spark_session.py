@@ -77,6 +77,7 @@ def test_what_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_local(None)
 
 
+@pytest.mark.spark
 def test_the_archive_has_all_that_executors_import(tmp_path: Path) -> None:
     pack(tmp_path / "modules.zip")
     program = (
