@@ -4,6 +4,12 @@ The supervisor serves no client: it holds the port, the keys and the metrics add
 the signals. A worker that dies is started again, after a pause that doubles while it keeps dying.
 If a worker dies before all have come up, the whole proxy stops, since the cause would most likely
 stop the worker again. Workers whose supervisor dies see the pipe close and stop.
+
+A worker whose process was stopped, or whose event loop hangs, would go on being given its share of
+the new connections, and never answer them. So each worker is asked for a heartbeat again and again,
+which its event loop answers. One that leaves it unanswered for too long is killed, and started
+again like one that died. What counts are the supervisor's looks, and not the time: if the whole
+machine stood still, nobody had time to answer.
 """
 
 import logging
@@ -22,7 +28,7 @@ from typing import Final
 from proxy.config import Config
 from proxy.observe.snapshot import Snapshot
 from proxy.tls.materials import KeyRing
-from proxy.worker import CANNOT_SERVE, SNAPSHOT, STOP, Report, Serve, child
+from proxy.worker import CANNOT_SERVE, HEARTBEAT, SNAPSHOT, STOP, Heartbeat, Report, Serve, child
 
 SCRAPE_TIMEOUT_S: Final = 2.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -31,6 +37,9 @@ FIRST_PAUSE_S: Final = 0.5
 LAST_PAUSE_S: Final = 30.0
 LONG_LIFE_S: Final = 60.0
 """For a worker that lived this long, the pauses begin with the first one again."""
+HEARTBEAT_INTERVAL_S: Final = 1.0
+MISSED_HEARTBEATS: Final = 10
+"""After so many looks without a heartbeat a worker is killed."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +54,8 @@ class ChildWorker:
         self.trouble = ""  # why clients' writes cannot be served there
         self.restart_at: float | None = None
         self._pipe: Connection | None = None
+        self._beating = True  # it has answered since it was asked for a heartbeat
+        self._missed = 0  # looks since then
         self._started_at = 0.0
         self._pause = FIRST_PAUSE_S
         # The metrics server's threads ask, the supervising thread receives.
@@ -74,6 +85,7 @@ class ChildWorker:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         far_end.close()
+        self._beating, self._missed = True, 0
         with self._sending:
             self._pipe, self._asked = pipe, False
 
@@ -94,6 +106,8 @@ class ChildWorker:
                     self.port = report
                 elif isinstance(report, str):
                     self.trouble = report
+                elif isinstance(report, Heartbeat):
+                    self._beating = True
                 else:
                     self._snapshot, self._asked = report, False
                     self._answered.set()
@@ -131,6 +145,22 @@ class ChildWorker:
             return False
         self.process.kill()
         return True
+
+    def hangs(self) -> bool:
+        """Ask the process for a heartbeat; return whether it has missed too many of them.
+
+        A process that does not listen yet is not asked.
+        """
+        if not self.port:
+            return False
+        if not self._beating:
+            self._missed += 1
+            hangs = self._missed >= MISSED_HEARTBEATS
+            self._missed %= MISSED_HEARTBEATS
+            return hangs
+        self._beating, self._missed = False, 0
+        self._send(HEARTBEAT)
+        return False
 
     def ask(self) -> None:
         """Ask the process for a snapshot, unless an earlier question is open."""
@@ -194,6 +224,7 @@ class Supervisor:
         self._signals = 0
         self._stop_deadline: float | None = None
         self._killed = False
+        self._heartbeat_at = 0.0  # when the workers are to be asked for one, monotonic s
         self._status = 0
         self._scraping = threading.Lock()
         self._wake_read, self._wake_write = os.pipe()
@@ -250,7 +281,9 @@ class Supervisor:
 
     def _timeout(self) -> float | None:
         times = [worker.restart_at for worker in self._workers if worker.restart_at is not None]
-        if self._stop_deadline is not None and not self._killed:
+        if self._stop_deadline is None:
+            times.append(self._heartbeat_at)
+        elif not self._killed:
             times.append(self._stop_deadline)
         return max(min(times) - time.monotonic(), 0) if times else None
 
@@ -268,11 +301,24 @@ class Supervisor:
             for worker in self._workers:
                 if worker.restart_at is not None and worker.restart_at <= now:
                     worker.start(self._serve, self._config, self._ring)
+            if now >= self._heartbeat_at:
+                self._heartbeat_at = now + HEARTBEAT_INTERVAL_S
+                self._ask_for_heartbeats()
         elif not self._killed and (self._signals > 1 or now >= self._stop_deadline):
             self._kill()
         if not self._came_up and all(worker.port for worker in self._workers):
             self._came_up = True
             self._ready(self._config.listen.port)
+
+    def _ask_for_heartbeats(self) -> None:
+        for worker in self._workers:
+            if worker.hangs() and worker.kill():
+                _log.error(
+                    "worker %d has not answered for %g s, since its process was stopped or its"
+                    " event loop hangs, and is killed",
+                    worker.number,
+                    MISSED_HEARTBEATS * HEARTBEAT_INTERVAL_S,
+                )
 
     def _worker_ended(self, worker: ChildWorker, status: int) -> None:
         how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name

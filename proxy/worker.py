@@ -29,17 +29,42 @@ Serve = Callable[
 """``serve(config, materials, metrics, routing_log, worker, stop, ready)``, see `proxy.serve`."""
 
 SNAPSHOT: Final = "snapshot"
+HEARTBEAT: Final = "heartbeat"
 STOP: Final = "stop"
 """What the supervisor asks a child for."""
 
-Report = int | str | Snapshot
-"""What a child tells the supervisor: the port that it listens on, once; then snapshots, and why
-clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
+
+class Heartbeat:
+    """The answer to a `HEARTBEAT`: the event loop has run."""
+
+
+Report = int | str | Heartbeat | Snapshot
+"""What a child tells the supervisor: the port that it listens on, once; then heartbeats, snapshots,
+and why clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
 
 CANNOT_SERVE: Final = 1
 """Exit status of a process that could not listen, or not use a file that it needs."""
 
 _log = logging.getLogger(__name__)
+
+
+class WorkerLoop:
+    """The event loop of a worker, for other threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+        self._loop = loop
+        self._stop = stop
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Have a function called by the loop, once it comes to that; never, if it has ended."""
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:
+            return  # the loop has ended, and with it the worker
+
+    def stop(self) -> None:
+        """Let the worker end gracefully."""
+        self.call(self._stop.set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +73,12 @@ class Lifecycle:
 
     Attributes:
         ready: called with the port when clients can connect.
-        started: called once with a function that stops the worker from any thread.
+        started: called once, with the worker's event loop.
         signals: the signals that stop it.
     """
 
     ready: Callable[[int], None]
-    started: Callable[[Callable[[], None]], None] | None = None
+    started: Callable[[WorkerLoop], None] | None = None
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -156,7 +181,7 @@ def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[No
     for number in lifecycle.signals:
         loop.add_signal_handler(number, on_signal)
     if lifecycle.started is not None:
-        lifecycle.started(lambda: _call_threadsafe(loop, stop.set))
+        lifecycle.started(WorkerLoop(loop, stop))
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
@@ -193,31 +218,26 @@ class _Supervisor:
         except OSError:
             _log.warning("the supervisor is gone")  # `_serve` sees the same and stops
 
-    def listen(self, stop: Callable[[], None]) -> None:
+    def listen(self, loop: WorkerLoop) -> None:
         """Do what it asks for, in a thread."""
-        threading.Thread(target=self._serve, args=(stop,), name="supervisor", daemon=True).start()
+        threading.Thread(target=self._serve, args=(loop,), name="supervisor", daemon=True).start()
 
-    def _serve(self, stop: Callable[[], None]) -> None:
+    def _serve(self, loop: WorkerLoop) -> None:
         try:
             while (request := self._pipe.recv()) != STOP:
-                self._answer(request)
+                self._answer(request, loop)
         except (EOFError, OSError):
             _log.warning("the supervisor is gone; stopping")
-        stop()
+        loop.stop()
         # Scrapes go on until the end.
         try:
             while True:
-                self._answer(self._pipe.recv())
+                self._answer(self._pipe.recv(), loop)
         except (EOFError, OSError):
             return
 
-    def _answer(self, request: object) -> None:
+    def _answer(self, request: object, loop: WorkerLoop) -> None:
         if request == SNAPSHOT:
             self.report(self.metrics.snapshot())
-
-
-def _call_threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    try:
-        loop.call_soon_threadsafe(call)
-    except RuntimeError:
-        return  # the loop has already ended, and with it the worker that was to be stopped
+        elif request == HEARTBEAT:
+            loop.call(lambda: self.report(Heartbeat()))

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 # Answers one line of JSON about its worker; its proxy_name says how else it behaves.
 STAND_IN = """
-import asyncio, hashlib, json, os, socket, sys
+import asyncio, hashlib, json, os, socket, sys, time
 
 plain = socket.getaddrinfo
 
@@ -49,6 +49,8 @@ async def serve(config, materials, metrics, routing_log, worker, stop, ready):
         raise OSError(98, "the stand-in cannot listen")
     if config.proxy_name == f"dies-{worker}":
         os._exit(7)
+    if config.proxy_name == f"hangs-{worker}":
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 3600)
 
     async def answer(reader, writer):
         metrics.tracked += 1
@@ -75,8 +77,9 @@ import sys
 from pathlib import Path
 sys.path[:0] = {path!r}
 import stand_in
-from proxy import workers
+from proxy import supervisor, workers
 from proxy.config import load
+supervisor.HEARTBEAT_INTERVAL_S = {heartbeat_interval!r}
 if __name__ != "__main__" and {slowly}:
     import time
     print("a worker is born", flush=True)
@@ -90,7 +93,12 @@ class Running:
     """`workers.run` in a process of its own."""
 
     def __init__(
-        self, folder: Path, redirections: str = "", slowly: bool = False, **options: str
+        self,
+        folder: Path,
+        redirections: str = "",
+        slowly: bool = False,
+        heartbeat_interval: float = supervisor.HEARTBEAT_INTERVAL_S,
+        **options: str,
     ) -> None:
         (folder / "stand_in.py").write_text(STAND_IN)
         arguments = {
@@ -101,7 +109,12 @@ class Running:
         }
         script = folder / "start.py"
         script.write_text(
-            START.format(path=[str(ROOT), str(folder)], slowly=slowly, arguments=arguments)
+            START.format(
+                path=[str(ROOT), str(folder)],
+                slowly=slowly,
+                heartbeat_interval=heartbeat_interval,
+                arguments=arguments,
+            )
         )
         self._stderr = folder / "stderr"
         command = ["sh", "-c", f'exec "$0" "$1" {redirections}', sys.executable, str(script)]
@@ -180,10 +193,17 @@ Start = Callable[..., Running]
 def start(tmp_path: Path) -> Iterator[Start]:
     running: list[Running] = []
 
-    def start(*, slowly: bool = False, **options: str) -> Running:
+    def start(
+        *,
+        slowly: bool = False,
+        heartbeat_interval: float = supervisor.HEARTBEAT_INTERVAL_S,
+        **options: str,
+    ) -> Running:
         folder = tmp_path / str(len(running))
         folder.mkdir()
-        running.append(Running(folder, slowly=slowly, **options))
+        running.append(
+            Running(folder, slowly=slowly, heartbeat_interval=heartbeat_interval, **options)
+        )
         return running[-1]
 
     yield start
@@ -273,6 +293,24 @@ def test_a_worker_that_ends_is_started_again(start: Start, number: signal.Signal
     assert after[1]["key"] == before[1]["key"]
     assert running.metric("tidegate_worker_restarts_total") == {None: 1}
     assert running.end() == 0
+
+
+def test_a_stopped_worker_is_replaced(start: Start) -> None:
+    running = start(workers="2", heartbeat_interval=0.2)
+    pid = int(running.ask_all(2)[1]["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    running.find(r"worker 1 has not answered for 2 s, since its process was (stopped) or")
+    running.find(r"worker 1 ended by (SIGKILL); starting it again")
+    eventually(lambda: not is_running(pid))
+    assert running.ask_all(2)[1]["pid"] != pid
+    assert running.end() == 0
+
+
+def test_a_worker_whose_event_loop_hangs_is_replaced(start: Start) -> None:
+    running = start(workers="2", heartbeat_interval=0.2, proxy_name="hangs-1")
+    running.find(r"worker 1 has not answered for 2 s, since .* or its event loop (hangs), and is")
+    running.find(r"worker 1 ended by (SIGKILL); starting it again")
+    running.end(signal.SIGKILL)
 
 
 def test_a_worker_that_finds_no_authority_any_more_says_so(start: Start, tmp_path: Path) -> None:
