@@ -29,7 +29,7 @@ ACCOUNTS = {"app": PASSWORD, "other": "word", "empty": ""}
 @cache
 def materials(server_tls: str = "preferred") -> Materials:
     """Keys take a while to make."""
-    config = Config(Address("127.0.0.1", 1), server_tls=server_tls)  # type: ignore[arg-type]
+    config = Config(Address("127.0.0.1", 1), server_tls=server_tls)  # type: ignore[arg-type] # a str
     if server_tls != "preferred":
         return replace(materials(), server_tls=build(config, make_key_ring(config)).server_tls)
     return build(config, make_key_ring(config))

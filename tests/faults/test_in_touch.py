@@ -115,7 +115,7 @@ class Looked:
 def test_each_session_has_its_turn_three_times_in_its_wait_timeout() -> None:
     sessions = [Looked(seconds) for seconds in (1, 2, 7, 29, 30, 31, 28800, 31536000)]
     later = Looked(28800)
-    keepalive = Keepalive([*sessions, later])  # type: ignore[arg-type]
+    keepalive = Keepalive([*sessions, later])  # type: ignore[arg-type] # what is looked at only
     for tick in range(1, 301):
         if tick == 100:
             later.state.set_variable("wait_timeout", "3")
