@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.authentication import CACHING_SHA2
@@ -132,6 +132,8 @@ class FakeServer:
         if command == 0x03:
             self.statements.append(sql)
             return self._query(sql)
+        if len(payload) < {0x18: 7, 0x19: 5}.get(command, 0):
+            return err(1835)  # though these have no answer otherwise
         if command in (0x01, 0x18, 0x19):
             return b""
         if command == 0x16:
@@ -411,6 +413,8 @@ def frames(payloads: list[bytes]) -> bytes:
     SIZES,
     st.booleans(),
 )
+@example(data=b"\x01\0\0\0\x18", size=1, modern=False)
+@example(data=b"\x02\0\0\0\x19\1", size=1, modern=True)
 def test_any_bytes_of_a_client(proxy: Shared, data: bytes, size: int, modern: bool) -> None:
     world = World(proxy, capabilities=CLIENT | MODERN if modern else CLIENT)
     _session, client = world.victim
