@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
 from proxy.client.listener import Listener
+from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.observe.ledger import Ledger
@@ -54,13 +55,6 @@ if TYPE_CHECKING:
     from routing.record import RecordStream
 
 _log = logging.getLogger(__name__)
-
-_DRAIN_S = 5.0  # not Final, which would be compiled in: tests shorten it
-"""How long a stop waits for running statements."""
-_DRAIN_TELLS_S = 1.0  # likewise
-"""How often the log says for how many sessions it waits."""
-_DRAIN_NAMES: Final = 10
-"""How many of the clients that are cut off the log names."""
 
 _GC_THRESHOLDS: Final = (20_000, 20, 50)
 
@@ -148,37 +142,6 @@ def _state_dir(config: Config) -> Path:
     return config.state_dir
 
 
-async def drain(shared: Shared) -> None:
-    """End all sessions: idle ones at once, others after their statement or after `_DRAIN_S`."""
-    shared.refusals.flush()
-    shared.pool.close()
-    sessions = shared.sessions
-    now = logged_at = time.monotonic()
-    deadline = now + _DRAIN_S
-    _log.info("stopping: %d sessions are open", len(sessions))
-    while True:
-        for session in sessions:
-            session.shut_down()
-        if not sessions or now >= deadline:
-            break
-        await asyncio.sleep(0.02)
-        now = time.monotonic()
-        if now - logged_at >= _DRAIN_TELLS_S:
-            logged_at = now
-            _log.info("stopping: %d sessions still run a statement", len(sessions))
-    left = list(sessions)
-    if left:
-        _log.warning(
-            "stopping: %d sessions still ran a statement after %g s and are cut off: %s",
-            len(left),
-            _DRAIN_S,
-            ", ".join(session.peer for session in left[:_DRAIN_NAMES])
-            + (", …" if len(left) > _DRAIN_NAMES else ""),
-        )
-    for session in left:
-        session.cut_off()
-
-
 async def serve(
     config: Config,
     materials: Materials,
@@ -188,7 +151,7 @@ async def serve(
     stop: asyncio.Event,
     ready: Callable[[int], None],
 ) -> None:
-    """Serve clients until `stop` is set.
+    """Serve clients until `stop` is set, and then until they have been let go.
 
     Args:
         config: the configuration.
@@ -230,6 +193,11 @@ async def serve(
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
     try:
         await stop.wait()
+        metrics.draining = True
+        await asyncio.sleep(config.drain_delay)
+        for listener in listeners:
+            listener.stop()
+        await drain(shared)
     finally:
         for listener in listeners:
             listener.stop()
@@ -237,7 +205,6 @@ async def serve(
         await liveness.stop()
         await idle_release.stop()
         await keepalive.stop()
-        await drain(shared)
         if shared.other_workers is not None:
             shared.other_workers.stop()
         if shared.kept_scopes is not None:

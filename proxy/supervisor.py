@@ -31,7 +31,9 @@ from proxy.tls.materials import KeyRing
 from proxy.worker import CANNOT_SERVE, HEARTBEAT, SNAPSHOT, STOP, Heartbeat, Report, Serve, child
 
 SCRAPE_TIMEOUT_S: Final = 2.0
-STOP_TIMEOUT_S: Final = 30.0
+STOP_SLACK_S: Final = 25.0
+"""How long workers may take to stop after all sessions have ended: files are written."""
+DRAINING: Final = "this proxy is stopping: it lets its sessions go"
 NOT_SERVING: Final = "no worker takes clients"
 FIRST_PAUSE_S: Final = 0.5
 LAST_PAUSE_S: Final = 30.0
@@ -253,6 +255,8 @@ class Supervisor:
 
     def trouble(self) -> str:
         """Why clients' writes cannot be served, if no worker can; may be called from any thread."""
+        if self._stop_deadline is not None:
+            return DRAINING
         serving = [worker.trouble for worker in self._workers if worker.port]
         if not serving:
             return NOT_SERVING
@@ -337,7 +341,9 @@ class Supervisor:
             )
 
     def _stop(self) -> None:
-        self._stop_deadline = time.monotonic() + STOP_TIMEOUT_S
+        config = self._config
+        limit = config.drain_delay + config.drain_timeout + STOP_SLACK_S
+        self._stop_deadline = time.monotonic() + limit
         for worker in self._workers:
             worker.restart_at = None
             worker.stop()

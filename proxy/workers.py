@@ -26,7 +26,7 @@ from proxy.state import scope_memory
 from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import StateFile
-from proxy.supervisor import NOT_SERVING, Supervisor
+from proxy.supervisor import DRAINING, NOT_SERVING, Supervisor
 from proxy.tls.materials import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, run_worker
@@ -116,6 +116,8 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
         _tell_ready(config, port)
 
     def trouble() -> str:
+        if metrics.draining:
+            return DRAINING
         return metrics.trouble if listening.is_set() else NOT_SERVING
 
     with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble):

@@ -216,15 +216,21 @@ class ClientSession:
         return servers.primary_thread_id
 
     def cut_off(self) -> None:
-        """Drop the client's connection at once."""
-        self._client.abort()
+        """End at once, whatever the client does: with an error, if it would be read as one."""
+        if self._rests:
+            self._end_by_shutdown()
+        else:
+            self._client.abort()
 
     def shut_down(self) -> None:
-        """The proxy stops: end an idle session as a server does."""
-        if self._current.stage == DONE:
-            self._client.fail(
-                ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
-            )
+        """The proxy stops: end, if no statement runs and no transaction is open."""
+        if self._rests and not self._state.transaction.is_open:
+            self._end_by_shutdown()
+
+    def _end_by_shutdown(self) -> None:
+        self._client.fail(
+            ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
+        )
 
     def leave_primary(self) -> None:
         """End, if the primary has changed, or was restarted: the session was on the old one."""

@@ -106,6 +106,8 @@ class Config:
     client_compression: tuple[Algorithm, ...] = tuple(Algorithm)
     max_connections: int = 10_000
     handshake_timeout: float = 10.0
+    drain_delay: float = 0.0
+    drain_timeout: float = 30.0
     connect_timeout: float = 5.0
     kept_connections: int = 32
     kept_connection_age: float = 5.0

@@ -69,6 +69,20 @@ OPTIONS: Final = (
         _GROUP,
     ),
     Option(
+        "drain-delay",
+        values.duration_or_0(3600),
+        "TIME",
+        "time that a stop goes on taking clients, while /readyz says that it stops (default 0)",
+        _GROUP,
+    ),
+    Option(
+        "drain-timeout",
+        values.duration_or_0(3600),
+        "TIME",
+        "time that open statements and transactions have to end at a stop (default 30s)",
+        _GROUP,
+    ),
+    Option(
         "log-level",
         values.choice(values.words(LogLevel)),
         "LEVEL",

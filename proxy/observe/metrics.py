@@ -69,12 +69,14 @@ class Metrics:
 
     Attributes:
         trouble: why clients' writes cannot be served now; empty if they can, as far as is known.
+        draining: the process lets its sessions go, and is not to be sent new ones.
         tracked: GTIDs that servers reported for clients' own writes.
     """
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
         """`tell` is called with each new `trouble`."""
         self.trouble = ""
+        self.draining = False
         self.tracked = 0
         self._tell = tell
         self._statements: dict[tuple[str, str, str, str, str, str], Histogram] = {}

@@ -61,7 +61,7 @@ class Member(Protocol):
         """End, if the primary has changed, or was restarted: the session was on the old one."""
 
     def shut_down(self) -> None:
-        """The proxy stops: end an idle session as a server does."""
+        """The proxy stops: end, if no statement runs and no transaction is open."""
 
     @property
     def is_away(self) -> bool:
@@ -74,7 +74,7 @@ class Member(Protocol):
         """Give the connections back, if no command came since the last call."""
 
     def cut_off(self) -> None:
-        """Drop the client's connection at once."""
+        """End at once, whatever the client does."""
 
 
 class Sessions:

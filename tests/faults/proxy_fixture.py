@@ -12,11 +12,11 @@ from mysql_mocker.server.server import Server
 from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
+from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
-from proxy.serve import drain
 from proxy.server.view_question import AFTER, QUESTION
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
@@ -144,6 +144,7 @@ async def before(
     if cluster is None:
         settings["view_age"] = 0.0  # scripts answer no questions about views
         settings["kept_connections"] = 0  # nor do they clean anything up
+    settings["drain_timeout"] = 0.5  # tests end amid transactions
     settings |= options
     log = settings.pop("log", None)  # a RecordStream
     worker = settings.pop("worker", 0)  # of several, whose shared memory is there

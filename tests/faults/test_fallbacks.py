@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from protocol.response import ErrPacket
-from proxy.serve import drain
+from proxy.drain import drain
 from routing.consistency.decision import TimeoutPolicy
 from routing.servers.rate_limit import RateLimit
 from tests.faults.client import Client, query

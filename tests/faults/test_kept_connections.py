@@ -14,8 +14,8 @@ from protocol.constants import Capability, Command
 from protocol.handshake import AuthSwitchRequest
 from protocol.packet import frame
 from protocol.response import ErrPacket
+from proxy.drain import drain
 from proxy.monitor.primary_election import promote
-from proxy.serve import drain
 from proxy.shared.client_profile import ALIKE
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet

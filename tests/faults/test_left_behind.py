@@ -14,7 +14,7 @@ from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED
-from proxy.serve import drain
+from proxy.drain import drain
 from tests.faults import garbage
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.compressed_client import CompressedClient

@@ -10,8 +10,8 @@ import pytest
 
 from mysql_mocker.state.faults import Gate
 from protocol.packet import frame
+from proxy.drain import drain
 from proxy.monitor.primary_election import promote
-from proxy.serve import drain
 from proxy.server.gtid_question import PROBE_SQL
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
 from routing.record import RecordStream

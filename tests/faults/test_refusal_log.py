@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from protocol.constants import Capability
-from proxy import acceptor, log, serve
+from proxy import acceptor, log
+from proxy import drain as drain_module
 from proxy.address import Address
-from proxy.serve import drain
+from proxy.drain import drain
 from proxy.shared import refusals
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.peers import unused_address
@@ -306,19 +307,18 @@ async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_stop_tells_whom_it_cuts_off(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve, "_DRAIN_S", 0.1)
-    monkeypatch.setattr(serve, "_DRAIN_TELLS_S", 0.06)
-    async with proxy_fixture() as proxy:
+    monkeypatch.setattr(drain_module, "_REPORT_EVERY_S", 0.06)
+    async with proxy_fixture(drain_timeout=0.1) as proxy:
         idle, busy = await proxy.session(), await proxy.session()
         busy.send(query("DO SLEEP(2)"))
         await eventually(
             lambda: any("SLEEP" in sql for sql in statements_of(proxy.cluster.primary))
         )
         await drain(proxy.shared)
-        assert lines(caplog, "proxy.serve") == [
+        assert lines(caplog, "proxy.drain") == [
             "INFO stopping: 2 sessions are open",
-            "INFO stopping: 1 sessions still run a statement",
-            "WARNING stopping: 1 sessions still ran a statement after 0.1 s and are cut off:"
-            f" {address(busy)}",
+            "INFO stopping: 1 sessions still run a statement or a transaction",
+            "WARNING stopping: 1 sessions still ran a statement or a transaction after 0.1 s"
+            f" (drain-timeout) and are cut off: {address(busy)}",
         ]
         assert (await idle.last_error()).code == 1053

@@ -67,6 +67,7 @@ class RunningProxy:
             # So long that no slow machine sends a read elsewhere. Where replicas are late for a
             # second, tests give a shorter one.
             "wait_budget": "3s",
+            "drain_timeout": "500ms",  # tests end amid transactions
             **options,
         }
         self.command = [sys.executable, "-m", module, "run"]
@@ -133,9 +134,9 @@ class RunningProxy:
             if found.name == sample and labels.items() <= found.labels.items()
         )
 
-    def health(self) -> tuple[int, str]:
-        """Status and text of `/healthz`."""
-        url = f"http://127.0.0.1:{self._metrics_port}/healthz"
+    def health(self, path: str = "/healthz") -> tuple[int, str]:
+        """Status and text of `/healthz`, or another path."""
+        url = f"http://127.0.0.1:{self._metrics_port}{path}"
         try:
             with urllib.request.urlopen(url, timeout=10) as response:
                 return response.status, response.read().decode()
@@ -175,8 +176,11 @@ class RunningProxy:
         Raises:
             TimeoutError: it did not end; it has been killed then.
         """
-        if self.running:
-            self._process.send_signal(number)
+        self.signal(number)
+        return self.wait(number, timeout)
+
+    def wait(self, number: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+        """Wait for its end after a signal, as `stop` does."""
         try:
             status = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -186,6 +190,11 @@ class RunningProxy:
         finally:
             self._scratch.unwatch(self._name)
         return status
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is there."""
+        if self.running:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
