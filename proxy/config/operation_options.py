@@ -70,14 +70,14 @@ OPTIONS: Final = (
     ),
     Option(
         "drain-delay",
-        values.duration_or_0(3600),
+        values.duration(3600, zero=True),
         "TIME",
         "time that a stop goes on taking clients, while /readyz says that it stops (default 0)",
         _GROUP,
     ),
     Option(
         "drain-timeout",
-        values.duration_or_0(3600),
+        values.duration(3600, zero=True),
         "TIME",
         "time that open statements and transactions have to end at a stop (default 30s)",
         _GROUP,
