@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(argv)
     except ConfigError as error:
-        print(f"tidegate: {error}", file=sys.stderr)
+        for problem in error.problems:
+            print(f"tidegate: {problem}", file=sys.stderr)
         return USAGE_ERROR
 
 

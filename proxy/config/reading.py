@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from proxy.address import Address
 from proxy.config import cross_checks, secret_files, tables, toml_text
 from proxy.config.config import Config
-from proxy.config.error import ConfigError
+from proxy.config.error import ConfigError, Problems
 from proxy.config.option import Option, Value
 from proxy.config.options import BY_NAME, did_you_mean
 
@@ -22,6 +23,12 @@ _SECRETS: Final[Mapping[str, tuple[str, Callable[[Path], object]]]] = {
 """Options whose files are read at once: the attribute for the content, and its reader."""
 
 
+_FILES: Final = (*_SECRETS, "client-tls-cert", "client-tls-key", "rsa-key", "server-tls-ca")
+"""Options that name files which must be there, and may be read."""
+_NOWHERE: Final = Address("", 0)
+"""Stands for a primary that is not known."""
+
+
 def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
     """Read a file, override it by command-line arguments, and check the whole.
 
@@ -30,34 +37,126 @@ def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
         arguments: texts by option name (with dashes), one text per time it was given.
 
     Raises:
-        ConfigError: the first thing that is wrong.
+        ConfigError: all that is wrong.
     """
-    values: dict[str, Value] = {}
-    origins: dict[str, str] = {}
-    found: dict[str, object] = {}
+    reading = _Reading()
     if path is not None:
-        for key, raw in _read_toml(path).items():
-            if key in tables.KINDS:
-                found[key] = _tables(key, raw, path)
-                origins[key] = str(path)
-                continue
-            option = _option(key, path)
-            where = f"{path}: {key}"
-            if option.name in origins:
-                raise ConfigError(f"{where}: given twice, as {origins[option.name]}")
-            values[option.name] = _value(
-                option, raw, f"{where} = {toml_text.written(raw)}", path.parent
-            )
-            origins[option.name] = where
+        with reading.problems.collected():
+            reading.read_file(path)
     for name, texts in arguments.items():
-        option = BY_NAME[name]
+        reading.read_argument(BY_NAME[name], texts)
+    return reading.finish()
+
+
+class _Reading:
+    """What was read so far.
+
+    Attributes:
+        problems: what is wrong with it.
+    """
+
+    def __init__(self) -> None:
+        self.problems = Problems()
+        self._values: dict[str, Value] = {}
+        self._tables: dict[str, object] = {}
+        self._origins: dict[str, str] = {}  # where it was given, by the option's name
+        self._unread: set[str] = set()  # options whose value is wrong
+
+    def read_file(self, path: Path) -> None:
+        """Read a TOML file.
+
+        Raises:
+            ConfigError: it is none.
+        """
+        try:
+            content = _read_toml(path)
+        except ConfigError:
+            self._unread.update(BY_NAME)
+            raise
+        for key, raw in content.items():
+            if key in tables.KINDS:
+                self._tables[key] = self._read_tables(key, raw, path)
+                self._origins[key] = str(path)
+                continue
+            option = BY_NAME.get(key.replace("_", "-"))
+            where = f"{path}: {key}"
+            if option is None:
+                hint = did_you_mean(key.replace("_", "-"), others=tables.KINDS)
+                self.problems.add(f"{where}: unknown key{hint}")
+            elif option.name in self._origins:
+                self.problems.add(f"{where}: given twice, as {self._origins[option.name]}")
+            else:
+                self._origins[option.name] = where
+                self._take(option, raw, f"{where} = {toml_text.written(raw)}", path.parent)
+
+    def read_argument(self, option: Option, texts: Sequence[str]) -> None:
+        """Read what the command line gives for an option, which counts more than the file."""
         raw = list(texts) if option.repeatable else texts[-1]
-        where = f"--{name}"
-        values[name] = _value(option, raw, f"{where} {' '.join(texts)}", Path())
-        origins[name] = where
-    if "primary" not in values:
-        raise ConfigError("primary is missing: give --primary HOST:PORT or set it in the file")
-    return _checked(values, found, origins)
+        where = self._origins[option.name] = f"--{option.name}"
+        self._take(option, raw, f"{where} {' '.join(texts)}", Path())
+
+    def finish(self) -> Config:
+        """Read the secrets, and check options against each other.
+
+        Raises:
+            ConfigError: all that is wrong.
+        """
+        values = self._values
+        if "primary" not in values:
+            if "primary" not in self._unread:
+                self.problems.add(
+                    "primary is missing: give --primary HOST:PORT or set it in the file"
+                )
+            self._unread.add("primary")
+            values["primary"] = _NOWHERE
+        fields: dict[str, object] = {BY_NAME[name].attribute: v for name, v in values.items()}
+        if isinstance(level := fields.get("consistency"), tuple):
+            fields["consistency"], fields["staleness"] = level
+        for name in _FILES:
+            path = values.get(name)
+            if isinstance(path, Path):
+                self._read_named_file(name, path, fields)
+        config = Config(**fields, **self._tables)  # type: ignore[arg-type]  # readers give the fields' types
+        for name, problem in cross_checks.check(config, self._unread):
+            self._add(name, problem)
+        self.problems.report()
+        return config
+
+    def _take(self, option: Option, raw: object, where: str, base: Path) -> None:
+        self._unread.discard(option.name)
+        try:
+            value = option.read(raw)
+            # A path in a file is relative to that file, as people who read the file expect.
+            self._values[option.name] = (
+                base / value.expanduser() if isinstance(value, Path) else value
+            )
+        except (ValueError, RuntimeError) as error:  # RuntimeError: nobody knows the home directory
+            self.problems.add(f"{where}: {error}")
+            self._unread.add(option.name)
+            self._values.pop(option.name, None)
+
+    def _read_tables(self, kind: str, raw: object, path: Path) -> object:
+        def report(problem: str) -> None:
+            self.problems.add(f"{path}: {problem}")
+            self._unread.add(kind)
+
+        return tables.read(kind, raw, report)
+
+    def _read_named_file(self, name: str, path: Path, fields: dict[str, object]) -> None:
+        """Read a file if it holds a secret, and see whether it can be read if not."""
+        try:
+            with path.open("rb"):
+                pass
+            if name in _SECRETS:
+                attribute, read = _SECRETS[name]
+                fields[attribute] = read(path)
+        except OSError as error:
+            self._add(name, f"{path} cannot be read: {error.strerror}")
+        except ValueError as error:
+            self._add(name, str(error))
+
+    def _add(self, name: str, problem: str) -> None:
+        self.problems.add(f"{self._origins.get(name, name)}: {problem}")
 
 
 def _read_toml(path: Path) -> dict[str, object]:
@@ -70,66 +169,3 @@ def _read_toml(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: is not UTF-8: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from error
-
-
-def _option(key: str, path: Path) -> Option:
-    option = BY_NAME.get(key.replace("_", "-"))
-    if option is None:
-        hint = did_you_mean(key.replace("_", "-"), others=tables.KINDS)
-        raise ConfigError(f"{path}: {key}: unknown key{hint}")
-    return option
-
-
-def _tables(kind: str, raw: object, path: Path) -> object:
-    try:
-        return tables.read(kind, raw)
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
-def _value(option: Option, raw: object, where: str, base: Path) -> Value:
-    try:
-        value = option.read(raw)
-        # A path in a file is relative to that file, as people who read the file expect.
-        return base / value.expanduser() if isinstance(value, Path) else value
-    except (ValueError, RuntimeError) as error:  # RuntimeError: nobody knows the home directory
-        raise ConfigError(f"{where}: {error}") from error
-
-
-def _checked(
-    values: dict[str, Value], found: Mapping[str, object], origins: Mapping[str, str]
-) -> Config:
-    """Read the secrets, and check options against each other."""
-
-    def fail(name: str, problem: str) -> ConfigError:
-        return ConfigError(f"{origins.get(name, name)}: {problem}")
-
-    for name in (*_SECRETS, "client-tls-cert", "client-tls-key", "rsa-key", "server-tls-ca"):
-        _check_readable(values.get(name), fail, name)
-
-    fields: dict[str, object] = {BY_NAME[name].attribute: v for name, v in values.items()}
-    if isinstance(level := fields.get("consistency"), tuple):
-        fields["consistency"], fields["staleness"] = level
-    for name, (attribute, read) in _SECRETS.items():
-        path = values.get(name)
-        if isinstance(path, Path):
-            try:
-                fields[attribute] = read(path)
-            except ValueError as error:
-                raise fail(name, str(error)) from error
-    config = Config(**fields, **found)  # type: ignore[arg-type]  # readers give the fields' types
-
-    if "monitor-password-file" in values and config.monitor_user is None:
-        raise fail("monitor-password-file", "has no use without monitor-user")
-    cross_checks.check(config, fail)
-    return config
-
-
-def _check_readable(path: Value | None, fail: Callable[[str, str], ConfigError], name: str) -> None:
-    if not isinstance(path, Path):
-        return
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise fail(name, f"{path} cannot be read: {error.strerror}") from error

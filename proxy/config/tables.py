@@ -58,60 +58,71 @@ KINDS: Final[Mapping[str, Callable[[object], str | Address]]] = {
 """The kinds of tables, and for each kind the reader of a table's name."""
 
 
-def read(kind: str, raw: object) -> Table[str | Address]:
+def read(kind: str, raw: object, report: Callable[[str], None]) -> Table[str | Address]:
     """Read all tables of one kind.
 
     Args:
         kind: one of `KINDS`.
         raw: what the TOML file has under that name.
-
-    Raises:
-        ValueError: the first thing that is wrong; the message begins with the table's header.
+        report: is told of each thing that is wrong, in words that begin with the table's header;
+            what is wrong is left out.
     """
     found: dict[str | Address, Adjustment] = {}
     headers: dict[str | Address, str] = {}
-    for text, content in _content(raw, kind, f"tables [{kind}.NAME]").items():
+    for text, content in _content(raw, kind, f"tables [{kind}.NAME]", report).items():
         header = toml_text.header(kind, text)
         try:
             name = KINDS[kind](text)
         except ValueError as error:
-            raise ValueError(f"{header}: {error}") from error
+            report(f"{header}: {error}")
+            continue
         if name in headers:
-            raise ValueError(f"{header}: given twice, as {headers[name]}")
+            report(f"{header}: given twice, as {headers[name]}")
+            continue
         headers[name] = header
-        found[name] = _read_table(
-            header, _content(content, f"[{kind}]: {text}", f"a table {header}")
-        )
+        keys = _content(content, f"[{kind}]: {text}", f"a table {header}", report)
+        found[name] = _read_table(header, keys, report)
     return Table(found)
 
 
-def _content(raw: object, where: str, wanted: str) -> Mapping[str, object]:
+def _content(
+    raw: object, where: str, wanted: str, report: Callable[[str], None]
+) -> Mapping[str, object]:
     if isinstance(raw, dict):
         return raw
-    raise ValueError(f"{where} = {toml_text.written(raw)}: want {wanted}")
+    report(f"{where} = {toml_text.written(raw)}: want {wanted}")
+    return {}
 
 
-def _read_table(header: str, content: Mapping[str, object]) -> Adjustment:
+def _read_table(
+    header: str, content: Mapping[str, object], report: Callable[[str], None]
+) -> Adjustment:
     adjustment = NO_ADJUSTMENT
     seen: dict[str, str] = {}
     for text, raw in content.items():
         key = text.replace("_", "-")
         if key not in KEYS:
-            if key in BY_NAME:
-                raise ValueError(
-                    f"{header}: {text}: cannot be set in a table; write it above the first table"
-                )
-            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
-            raise ValueError(f"{header}: {text}: unknown key; {hint}")
-        if key in seen:
-            raise ValueError(f"{header}: {text}: given twice, as {seen[key]}")
-        seen[key] = text
-        try:
-            adjustment = adjustment.and_then(_read_key(key, raw))
-        except ValueError as error:
-            raise ValueError(f"{header}: {text} = {toml_text.written(raw)}: {error}") from error
+            report(f"{header}: {text}: {_unknown_key(key)}")
+        elif key in seen:
+            report(f"{header}: {text}: given twice, as {seen[key]}")
+        else:
+            seen[key] = text
+            try:
+                adjustment = adjustment.and_then(_read_key(key, raw))
+            except ValueError as error:
+                report(f"{header}: {text} = {toml_text.written(raw)}: {error}")
     return adjustment
+
+
+def _unknown_key(key: str) -> str:
+    if key in BY_NAME:
+        return "cannot be set in a table; write it above the first table"
+    near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
+    return (
+        f"unknown key; did you mean {near[0]}?"
+        if near
+        else (f"unknown key; known are {', '.join(KEYS)}")
+    )
 
 
 def _read_key(key: str, raw: object) -> Adjustment:

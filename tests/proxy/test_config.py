@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy import cli
 from proxy.address import Address
 from proxy.config import Config, ConfigError, load, tables
 from proxy.config.log_keep import LogKeep
@@ -439,3 +440,72 @@ def test_a_bound_below_the_monitor_interval_is_warned_about(tmp_path: Path) -> N
     assert schema.startswith('[schemas."b c"]: consistency BOUNDED_STALENESS(1ms): the bound')
     assert "monitor-interval (1000ms)" in schema
     assert from_text(tmp_path, text, {"monitor-interval": ["1ms"]}).warnings() == []
+
+
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
+    text = """
+    primary = "db1"
+    replicas = ["db1", "db2", "db2"]
+    wait-budget = "soon"
+    consistency = "WEAK"
+    client-tls-cert = "none.pem"
+    wrokers = 2
+    server-tls = "verify_ca"
+    [users.web]
+    scope = "all"
+    workers = 3
+    [users.batch]
+    wait-budget = "1y"
+    """
+    with pytest.raises(ConfigError) as caught:
+        from_text(tmp_path, text)
+    found = [re.sub(r".*tidegate\.toml: |:.*", "", problem) for problem in caught.value.problems]
+    assert found == [
+        'wait-budget = "soon"',
+        'consistency = "WEAK"',
+        "wrokers",
+        "[users.web]",
+        "[users.web]",
+        "[users.batch]",
+        "client-tls-cert",
+        "replicas",
+        "replicas",
+        "client-tls-cert",
+        "server-tls",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'replicas = "db2"\nmonitor-user = 7\nfailover = "read_only"\nmonitor-password-file = "pw"',
+        'primary = "db1 db2"\nlisten = "db1:3306"',
+        'listeners = 3\nmetrics = "127.0.0.1:6446"\nlisten = 1',
+    ],
+)
+def test_what_was_not_read_is_not_compared(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pw").write_text("x")
+    primary = "" if "primary" in text else 'primary = "db1"\n'
+    with pytest.raises(ConfigError) as caught:
+        from_text(tmp_path, primary + text)
+    assert all("want" in problem for problem in caught.value.problems), caught.value.problems
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["mysql://root:p@ss w:rd@db1", "root:p@ss w:rd@db1", "mysql://root:p@ss w:rd@db1:3306/app?x=1"],
+)
+@pytest.mark.parametrize("name", ["primary", "replicas", "listen", "monitor-user", "proxy-name"])
+def test_a_password_in_the_wrong_place_is_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, name: str
+) -> None:
+    path = tmp_path / "tidegate.toml"
+    path.write_text(f'{name} = "{given}"\n')
+    cli.main(["check", "--config", str(path)])
+    cli.main(["check", f"--{name}", given])
+    cli.main(["check", f"--{name}z={given}"])
+    cli.main(["check", given])
+    cli.main([given])
+    captured = capsys.readouterr()
+    for part in ("p@ss", "w:rd", "rd@"):
+        assert part not in captured.err.replace('"[::1]', "")
