@@ -71,7 +71,7 @@ def _dispatch(argv: Sequence[str] | None) -> int:
         case "run":
             return _run(_config(namespace))
         case "check":
-            return _check(_config(namespace))
+            return _check(_config(namespace), connects=namespace.connect)
         case "binlog":
             return _binlog(namespace.files, namespace.format, namespace.output)
         case "demo":
@@ -91,16 +91,20 @@ def _run(config: Config) -> int:
     return workers.run(config)
 
 
-def _check(config: Config) -> int:
+def _check(config: Config, *, connects: bool) -> int:
     from proxy.tls import materials as tls
 
-    tls.build(config, tls.make_key_ring(config))
+    materials = tls.build(config, tls.make_key_ring(config))
     for warning in config.warnings():
         print(f"tidegate: warning: {warning}", file=sys.stderr)
     for note in config.notes():
         print(f"tidegate: note: {note}", file=sys.stderr)
     print(config.to_toml(), end="")
-    return 0
+    if not connects:
+        return 0
+    from proxy.check import command
+
+    return command.run(config, materials)
 
 
 def _audit(arguments: Sequence[str]) -> int:
@@ -174,6 +178,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_options(run)
     check = _command(
         commands, "check", "validate a configuration and print the effective one, without secrets"
+    )
+    check.add_argument(
+        "--connect",
+        action="store_true",
+        help="log in to each server as monitor-user, and say what is missing there or differs",
     )
     _add_options(check)
     # The audit reads its own options.

@@ -48,7 +48,7 @@ FOLDERS = {
     ),
     "proxy": (
         *("config", "binlog", "tls", "observe", "state", "server", "shared", "monitor", "client"),
-        *("serve", "workers", "cli"),
+        *("check", "serve", "workers", "cli"),
     ),
     "proxy.server": ("connection", "query", "connect", "pool", "logins"),
     "proxy.client": (

@@ -128,6 +128,12 @@ async def rows(connection: ServerConnection) -> list[dict[str, bytes | None]]:
 
 def _lacks_variable(server: Server, error: ErrPacket) -> ServerRefusedError:
     """The refusal of the question that each login asks, in words for whoever reads it."""
+    if "mariadb" in server.version.lower():
+        message = (
+            f"Tidegate: server {server.name} is MariaDB ({server.version}), whose GTIDs are of"
+            " another kind; Tidegate serves MySQL"
+        )
+        return ServerRefusedError(ErrPacket(error.code, error.sqlstate, message))
     message = (
         f"Tidegate: server {server.name} (MySQL {server.version}) lacks a variable that Tidegate"
         f" asks each session for: {error.message}; this version of MySQL is not one that this"

@@ -67,6 +67,23 @@ async def test_a_server_that_lacks_a_variable_is_named() -> None:
         assert await client.rest() == b""
 
 
+async def test_mariadb_is_refused_with_a_sentence() -> None:
+    unknown = err(
+        ServerErrorCode.ER_UNKNOWN_SYSTEM_VARIABLE, "Unknown system variable 'server_uuid'"
+    )
+    greeting = GREETING.replace(b"9.7.4", b"5.5.5-10.11.6-MariaDB")
+    greeting = frame(greeting[4:], greeting[3])
+    async with (
+        peer(says(greeting, frame(OK, 2), unknown, then_waits=True)) as other,
+        before(other.address) as proxy,
+    ):
+        client = await proxy.connect()
+        error = ErrPacket.parse(await client.log_in())
+        assert (error.code, error.sqlstate) == (1193, "HY000")
+        assert f"server {other.address} is MariaDB (5.5.5-10.11.6-MariaDB)" in error.message
+        assert error.message.endswith("Tidegate serves MySQL")
+
+
 # A primary that cannot be used.
 
 

@@ -1,0 +1,1 @@
+"""`tidegate check --connect`: whether the servers are as Tidegate needs them."""
