@@ -18,7 +18,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -28,7 +27,17 @@ from typing import Final
 from proxy.config import Config
 from proxy.observe.snapshot import Snapshot
 from proxy.tls.materials import KeyRing
-from proxy.worker import CANNOT_SERVE, HEARTBEAT, SNAPSHOT, STOP, Heartbeat, Report, Serve, child
+from proxy.worker import (
+    CANNOT_SERVE,
+    HEARTBEAT,
+    SNAPSHOT,
+    STOP,
+    Heartbeat,
+    Lifecycle,
+    Report,
+    Serve,
+    child,
+)
 
 SCRAPE_TIMEOUT_S: Final = 2.0
 STOP_SLACK_S: Final = 25.0
@@ -206,21 +215,19 @@ class Supervisor:
         config: with the port that all workers listen on, never 0.
         ring: the keys that all workers share.
         serve: the proxy itself.
-        ready: called with the port when every worker listens.
+        lifecycle: who is told of all workers together.
 
     Attributes:
         restarts: number of workers that ended unexpectedly and were started again.
 
     """
 
-    def __init__(
-        self, config: Config, ring: KeyRing, serve: Serve, ready: Callable[[int], None]
-    ) -> None:
+    def __init__(self, config: Config, ring: KeyRing, serve: Serve, lifecycle: Lifecycle) -> None:
         self.restarts = 0
         self._config = config
         self._ring = ring
         self._serve = serve
-        self._ready = ready
+        self._lifecycle = lifecycle
         self._workers = [ChildWorker(number) for number in range(config.workers)]
         self._came_up = False
         self._signals = 0
@@ -308,11 +315,12 @@ class Supervisor:
             if now >= self._heartbeat_at:
                 self._heartbeat_at = now + HEARTBEAT_INTERVAL_S
                 self._ask_for_heartbeats()
+                self._lifecycle.alive()
         elif not self._killed and (self._signals > 1 or now >= self._stop_deadline):
             self._kill()
         if not self._came_up and all(worker.port for worker in self._workers):
             self._came_up = True
-            self._ready(self._config.listen.port)
+            self._lifecycle.ready(self._config.listen.port)
 
     def _ask_for_heartbeats(self) -> None:
         for worker in self._workers:
@@ -341,6 +349,7 @@ class Supervisor:
             )
 
     def _stop(self) -> None:
+        self._lifecycle.stopping()
         config = self._config
         limit = config.drain_delay + config.drain_timeout + STOP_SLACK_S
         self._stop_deadline = time.monotonic() + limit

@@ -67,18 +67,28 @@ class WorkerLoop:
         self.call(self._stop.set)
 
 
+def _nothing() -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """Who is told of a worker's start, and what stops it.
+    """Who is told of a worker's life, or that of several, and what stops it.
 
     Attributes:
         ready: called with the port when clients can connect.
         started: called once, with the worker's event loop.
+        stopping: called when it has begun to stop.
+        alive: called again and again while its event loop runs.
+        alive_interval: how often, s; 0: never.
         signals: the signals that stop it.
     """
 
     ready: Callable[[int], None]
     started: Callable[[WorkerLoop], None] | None = None
+    stopping: Callable[[], None] = _nothing
+    alive: Callable[[], None] = _nothing
+    alive_interval: float = 0.0
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -176,12 +186,20 @@ def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[No
     def on_signal() -> None:
         if stop.is_set():
             serving.cancel()
+        else:
+            lifecycle.stopping()
         stop.set()
+
+    def show_life() -> None:
+        lifecycle.alive()
+        loop.call_later(lifecycle.alive_interval, show_life)
 
     for number in lifecycle.signals:
         loop.add_signal_handler(number, on_signal)
     if lifecycle.started is not None:
         lifecycle.started(WorkerLoop(loop, stop))
+    if lifecycle.alive_interval:
+        show_life()
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
@@ -194,7 +212,7 @@ def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connec
         _log.error("%s", error)
         raise SystemExit(CANNOT_SERVE) from error
     # SIGINT, which a terminal sends to all processes, is the supervisor's.
-    lifecycle = Lifecycle(supervisor.report, supervisor.listen, (signal.SIGTERM,))
+    lifecycle = Lifecycle(supervisor.report, supervisor.listen, signals=(signal.SIGTERM,))
     raise SystemExit(run_worker(serve, config, materials, supervisor.metrics, worker, lifecycle))
 
 

@@ -22,6 +22,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.observe.snapshot import Snapshot
 from proxy.serve import serve as serve_clients
+from proxy.service_manager import ServiceManager
 from proxy.state import scope_memory
 from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
@@ -113,15 +114,22 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
 
     def ready(port: int) -> None:
         listening.set()
-        _tell_ready(config, port)
+        _tell_ready(config, port, manager)
 
     def trouble() -> str:
         if metrics.draining:
             return DRAINING
         return metrics.trouble if listening.is_set() else NOT_SERVING
 
+    manager = ServiceManager(os.environ)
+    lifecycle = Lifecycle(
+        ready,
+        stopping=manager.stopping,
+        alive=manager.alive,
+        alive_interval=manager.watchdog_interval,
+    )
     with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble):
-        return run_worker(serve, config, materials, metrics, 0, Lifecycle(ready))
+        return run_worker(serve, config, materials, metrics, 0, lifecycle)
 
 
 def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
@@ -129,7 +137,13 @@ def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
     try:
         port, *_ = [_reserve(address, reservations) for address in config.addresses]
         config = dataclasses.replace(config, listen=Address(config.listen.host, port))
-        supervisor = Supervisor(config, ring, serve, lambda port: _tell_ready(config, port))
+        manager = ServiceManager(os.environ)
+        lifecycle = Lifecycle(
+            lambda port: _tell_ready(config, port, manager),
+            stopping=manager.stopping,
+            alive=manager.alive,  # as often as the workers owe a heartbeat
+        )
+        supervisor = Supervisor(config, ring, serve, lifecycle)
         with _serving_metrics(
             config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.trouble
         ):
@@ -198,7 +212,7 @@ def _reserve(listen: Address, reservations: list[socket.socket]) -> int:
     return port
 
 
-def _tell_ready(config: Config, port: int) -> None:
+def _tell_ready(config: Config, port: int, manager: ServiceManager) -> None:
     addresses = (Address(config.listen.host, port), *config.addresses[1:])
     _log.info(
         "listening on %s (%s); primary %s, replicas %s",
@@ -207,6 +221,7 @@ def _tell_ready(config: Config, port: int) -> None:
         config.primary,
         ", ".join(str(replica) for replica in config.replicas) or "none",
     )
+    manager.ready(f"listening on {' and '.join(map(str, addresses))}")
 
 
 def _open_standard_streams() -> None:
