@@ -47,7 +47,9 @@ CMD ["audit", "--log", "/var/log/tidegate", "--out", "/report"]
 FROM base AS tidegate
 COPY --from=build /opt/tidegate /opt/tidegate
 EXPOSE 6446 9477
+# docker run --env TIDEGATE_PRIMARY=db1 --env TIDEGATE_REPLICAS=db2,db3 tidegate
+ENV TIDEGATE_LISTEN=:6446 TIDEGATE_METRICS=:9477
 # Whether the process lives: Swarm replaces a container for this, which mends no server.
 HEALTHCHECK --interval=10s --timeout=3s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:9477/livez', timeout=2)"]
-CMD ["--help"]
+CMD ["run"]

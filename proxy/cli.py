@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,8 +29,9 @@ examples:
 
 _RUN_EXAMPLES: Final = """\
 The file uses the same names, for example: wait-budget = "500ms"
-The command line overrides the file. Rules for single users, schemas and ports can only be given in
-the file, in the tables [users.NAME], [schemas.NAME] and [listeners."HOST:PORT"].
+The environment (TIDEGATE_WAIT_BUDGET=500ms) overrides the file, and the command line overrides
+both. Rules for single users, schemas and ports can only be given in the file, in the tables
+[users.NAME], [schemas.NAME] and [listeners."HOST:PORT"].
 docs/configuration.md explains every option.
 
 examples:
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(argv: Sequence[str] | None) -> int:
-    parser = _parser()
+    parser = make_parser()
     namespace, unknown = parser.parse_known_args(argv)
     if namespace.command == "audit":
         return _audit(unknown)
@@ -145,7 +147,8 @@ def _mock(namespace: argparse.Namespace) -> int:
 
 def _config(namespace: argparse.Namespace) -> Config:
     texts = {option.name: getattr(namespace, option.attribute) for option in OPTIONS}
-    return load(namespace.config, {name: text for name, text in texts.items() if text})
+    given = {name: text for name, text in texts.items() if text}
+    return load(namespace.config, given, os.environ)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -161,7 +164,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
     parser = _Parser(
         prog="tidegate",
         description="A MySQL proxy whose reads see the writes they must see, and can prove it.",

@@ -1,7 +1,8 @@
-"""The configuration from a TOML file and from the command line, which overrides the file.
+"""The configuration from a TOML file, from the environment, and from the command line.
 
-Both use the names in `proxy.config.options`; the file may write underscores for dashes. Only the
-file has the tables of `proxy.config.tables`.
+The environment overrides the file, and the command line both. All use the names in
+`proxy.config.options`; the file may write underscores for dashes, and the environment has variables
+such as ``TIDEGATE_WAIT_BUDGET``. Only the file has the tables of `proxy.config.tables`.
 """
 
 import tomllib
@@ -29,12 +30,18 @@ _NOWHERE: Final = Address("", 0)
 """Stands for a primary that is not known."""
 
 
-def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
-    """Read a file, override it by command-line arguments, and check the whole.
+def load(
+    path: Path | None,
+    arguments: Mapping[str, Sequence[str]],
+    environment: Mapping[str, str] | None = None,
+) -> Config:
+    """Read a file, override it by the environment and the command line, and check the whole.
 
     Args:
         path: a TOML file, or None.
         arguments: texts by option name (with dashes), one text per time it was given.
+        environment: environment variables. One that is empty is as good as none, and one that is no
+            option's is somebody else's: Kubernetes sets TIDEGATE_PORT for a service of that name.
 
     Raises:
         ConfigError: all that is wrong.
@@ -43,9 +50,18 @@ def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
     if path is not None:
         with reading.problems.collected():
             reading.read_file(path)
+    for option in BY_NAME.values():
+        text = (environment or {}).get(variable_of(option), "")
+        if text:
+            reading.read_variable(option, text)
     for name, texts in arguments.items():
         reading.read_argument(BY_NAME[name], texts)
     return reading.finish()
+
+
+def variable_of(option: Option) -> str:
+    """The environment variable that sets an option."""
+    return f"TIDEGATE_{option.attribute.upper()}"
 
 
 class _Reading:
@@ -89,6 +105,11 @@ class _Reading:
                 self._origins[option.name] = where
                 self._take(option, raw, f"{where} = {toml_text.written(raw)}", path.parent)
 
+    def read_variable(self, option: Option, text: str) -> None:
+        """Read an environment variable of an option, which counts more than the file."""
+        where = self._origins[option.name] = variable_of(option)
+        self._take(option, text, f"{where}={text}", Path())
+
     def read_argument(self, option: Option, texts: Sequence[str]) -> None:
         """Read what the command line gives for an option, which counts more than the file."""
         raw = list(texts) if option.repeatable else texts[-1]
@@ -105,7 +126,8 @@ class _Reading:
         if "primary" not in values:
             if "primary" not in self._unread:
                 self.problems.add(
-                    "primary is missing: give --primary HOST:PORT or set it in the file"
+                    "primary is missing: give --primary HOST:PORT, or set it in the file or in"
+                    " TIDEGATE_PRIMARY"
                 )
             self._unread.add("primary")
             values["primary"] = _NOWHERE

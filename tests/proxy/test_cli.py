@@ -68,7 +68,7 @@ def test_every_option_is_an_argument(ran: list[Config], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run"], "tidegate: primary is missing: give --primary HOST:PORT or set it in the file"),
+        (["run"], "tidegate: primary is missing: give --primary HOST:PORT, or set it in the file"),
         (["run", "--primary", "a", "--wait-bugdet", "1s"], "did you mean --wait-budget?"),
         (["run", "--primary", "a", "--wait_bugdet=1s"], "did you mean --wait-budget?"),
         (["run", "--primary", "a", "--wait", "1s"], "--wait: unknown option"),

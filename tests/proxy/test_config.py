@@ -12,6 +12,7 @@ from proxy.address import Address
 from proxy.config import Config, ConfigError, load, tables
 from proxy.config.log_keep import LogKeep
 from proxy.config.options import OPTIONS
+from proxy.config.reading import variable_of
 from proxy.config.values import consistency
 from routing.consistency.adjustment import MAX_STALENESS, written_level
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
@@ -509,3 +510,32 @@ def test_a_password_in_the_wrong_place_is_not_shown(
     captured = capsys.readouterr()
     for part in ("p@ss", "w:rd", "rd@"):
         assert part not in captured.err.replace('"[::1]', "")
+
+
+def test_the_environment_is_between_file_and_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "tidegate.toml"
+    path.write_text('primary = "db1"\nwait-budget = "1s"\nworkers = 2\nproxy-name = "a"\n')
+    environment = {
+        "TIDEGATE_WAIT_BUDGET": "2s",
+        "TIDEGATE_WORKERS": "3",
+        "TIDEGATE_REPLICAS": "db2,db3:3307",
+        "TIDEGATE_PROXY_NAME": "",
+        "TIDEGATE_PORT": "tcp://10.0.0.1:3306",  # Kubernetes sets it for a service "tidegate"
+        "TIDEGATE_SERVICE_HOST": "10.0.0.1",
+    }
+    config = load(path, {"workers": ["4"]}, environment)
+    assert (config.wait_budget, config.workers, config.proxy_name) == (2.0, 4, "a")
+    assert [str(replica) for replica in config.replicas] == ["db2:3306", "db3:3307"]
+
+
+def test_an_error_names_the_variable() -> None:
+    with pytest.raises(ConfigError, match=r"^TIDEGATE_WAIT_BUDGET=soon: want a duration"):
+        load(None, PRIMARY, {"TIDEGATE_WAIT_BUDGET": "soon"})
+    with pytest.raises(ConfigError, match=r"^TIDEGATE_REPLICAS: db1:3306 is the primary"):
+        load(None, PRIMARY, {"TIDEGATE_REPLICAS": "db1"})
+
+
+def test_every_option_has_a_variable() -> None:
+    names = {variable_of(option) for option in OPTIONS}
+    assert len(names) == len(OPTIONS)
+    assert all(re.fullmatch("TIDEGATE_[A-Z_]+", name) for name in names)
