@@ -203,6 +203,12 @@ def compiles() -> bool:
 if __name__ == "__main__":
     setup(
         packages=[NAME],
+        data_files=[
+            ("share/man/man1", ["packaging/manual/tidegate.1"]),
+            ("share/bash-completion/completions", ["packaging/completion/bash/tidegate"]),
+            ("share/zsh/site-functions", ["packaging/completion/zsh/_tidegate"]),
+            ("share/tidegate", ["packaging/systemd/tidegate.service"]),
+        ],
         cmdclass={"build_py": BuildPackages, "build_ext": BuildCompiled},
         # mypyc's library, for the platform's sake; `BuildCompiled` finds it and the others.
         ext_modules=[Extension(f"{NAME}__mypyc", [])] if compiles() else [],

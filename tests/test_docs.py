@@ -65,3 +65,11 @@ def test_the_files_that_a_page_names_are_there(page: Path) -> None:
     named = set(_FILE.findall(text_of(page)))
     assert named
     assert not {path for path in named if not (ROOT / path).exists()}
+
+
+def test_each_alert_has_an_entry_in_the_runbook() -> None:
+    rules = "".join(path.read_text() for path in sorted((ROOT / "dashboards/rules").glob("*.yml")))
+    alerts = set(re.findall(r"alert: (\w+)", rules))
+    entries = set(re.findall(r"^### (\w+)$", (ROOT / "docs/operations.md").read_text(), re.M))
+    assert alerts
+    assert entries == alerts

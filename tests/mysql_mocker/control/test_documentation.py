@@ -104,7 +104,7 @@ def test_everything_is_named() -> None:
     for name in (*SETTINGS, *FIELDS):
         assert f"`{name}`" in PAGE
     (commands,) = [
-        action for action in cli._parser()._actions
+        action for action in cli.make_parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     ]  # fmt: skip
     for action in commands.choices["mock"]._actions:
