@@ -204,7 +204,7 @@ def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[No
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
-    log.configure(config.log_level, worker)
+    log.configure(config.log_level, config.log_format, worker)
     supervisor = _Supervisor(pipe)
     try:
         materials = build(config, ring)

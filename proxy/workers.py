@@ -49,7 +49,7 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
 
     """
     _open_standard_streams()
-    log.configure(config.log_level)
+    log.configure(config.log_level, config.log_format)
     for warning in config.warnings():
         _log.warning("%s", warning)
     _raise_file_limit(config)

@@ -20,6 +20,7 @@ from proxy.config.words import (
     Failover,
     FilteredReplicas,
     LogCompression,
+    LogFormat,
     LogLevel,
     Place,
     ServerTls,
@@ -119,6 +120,7 @@ class Config:
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
     log_level: LogLevel = "info"
+    log_format: LogFormat = "text"
     users: Mapping[str, Adjustment] = Table[str]()
     schemas: Mapping[str, Adjustment] = Table[str]()
     listeners: Mapping[Address, Adjustment] = Table[Address]()

@@ -5,7 +5,7 @@ from typing import Final
 from proxy.config import values
 from proxy.config.log_keep import LogKeep
 from proxy.config.option import Option
-from proxy.config.words import LogCompression, LogLevel
+from proxy.config.words import LogCompression, LogFormat, LogLevel
 
 _GROUP: Final = "operation"
 
@@ -89,5 +89,13 @@ OPTIONS: Final = (
         "least severe message written to stderr (default info)",
         _GROUP,
         choices=values.words(LogLevel),
+    ),
+    Option(
+        "log-format",
+        values.choice(values.words(LogFormat)),
+        "FORMAT",
+        "form of the messages on stderr (default text)",
+        _GROUP,
+        choices=values.words(LogFormat),
     ),
 )

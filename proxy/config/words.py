@@ -4,6 +4,7 @@ from typing import Literal
 
 ClientTls = Literal["preferred", "disabled", "required"]
 ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
+LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Failover = Literal["off", "read_only"]
 Switch = Literal["off", "on"]

@@ -329,7 +329,7 @@ def test_no_directory_for_what_workers_share_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    monkeypatch.setattr(log, "configure", lambda level: None)
+    monkeypatch.setattr(log, "configure", lambda level, form: None)
     config = Config(Address("127.0.0.1", 1), workers=2, client_tls="disabled")
     assert run(config) == CANNOT_SERVE
     assert re.search(r"No such file .* state-dir or TMPDIR", caplog.text)
