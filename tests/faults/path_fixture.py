@@ -1,5 +1,6 @@
 """Plays a scenario on the fast path and without, and compares what came of it."""
 
+import difflib
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -34,6 +35,8 @@ _WAITS: Final = "tidegate_wait_duration_seconds"
 READ: Final = "SELECT n FROM t WHERE id = 1"
 WRITE: Final = "UPDATE t SET n = n + 1 WHERE id = 1"
 WIDE: Final = "INSERT INTO wide VALUES (1, '" + "x" * 300_000 + "')"
+_WAIT = re.compile(r"(WAIT_FOR_EXECUTED_GTID_SET\([^,]*),[0-9.]+")
+"""How long a WAIT may take is what the read has left of its budget, by the clock."""
 _NUMBERS: Final = re.compile(rb"\b\d+(\.\d+)? ?(ms|us|s)\b|\A\d+\.\d+\Z")
 """Times: with their unit, and the milliseconds of a wait."""
 
@@ -126,7 +129,7 @@ class PathFixture:
             (self._text(" ".join(labels)), sum(buckets)) for labels, buckets, _ in waits
         )
         ran = [
-            [self._text(text) for text in statements_of(server)]
+            [_WAIT.sub(r"\1", self._text(text)) for text in statements_of(server)]
             for server in self.proxy.cluster.servers
         ]
         return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
@@ -137,7 +140,7 @@ async def path_fixture(fast: bool, **options: Any) -> AsyncIterator[PathFixture]
     log = RecordStream("gate", 0, "a1", 1 << 26)
     # What the monitor sees, and when, would tell which reads wait; of two replicas times would tell
     # which is asked. On a busy machine a WAIT may take its time.
-    options = {"monitor_interval": 3600.0, "wait_budget": 1.0, **options}
+    options = {"monitor_interval": 3600.0, "wait_budget": 20.0, **options}
     async with proxy_fixture(log=log, **options) as proxy:
         direct = await proxy.direct()
         for sql in (
@@ -182,6 +185,15 @@ def answers_to_clients(answers: Collection[str | int], of_old: Collection[str | 
     return pytest.mark.parametrize(("answer", "capabilities"), [*modern, *old])
 
 
+def _difference(part: str, slow: Any, quick: Any) -> str:
+    """Where two outcomes begin to differ, with what was alike before."""
+    texts = [
+        [str(entry)[:300] for found in outcome for entry in (found if part == "ran" else [found])]
+        for outcome in (slow, quick)
+    ]
+    return "\n".join([part, *difflib.unified_diff(*texts, "slow", "quick", lineterm="", n=4)][:30])
+
+
 Scenario = Callable[[PathFixture], Awaitable[None]]
 
 
@@ -196,5 +208,5 @@ async def on_both_paths(scenario: Scenario, **options: Any) -> PathFixture:
             last = path
     slow, quick = outcomes
     for part, found in slow.items():
-        assert quick[part] == found, part
+        assert quick[part] == found, _difference(part, found, quick[part])
     return last
