@@ -3,13 +3,20 @@
 Each client connects, writes, reads it back and quits; no client stays. Tidegate's memory must not
 grow: the figure is a step's growth, divided by its clients. Beside it are the logins per second,
 which mean little on a machine that does other work.
+
+With ``--at-once`` the clients of a round are connected at the same time, each reads once, and then
+all leave: what a round needs at its peak, and what is left of it when they have gone. TLS is then
+on both sides, towards clients and towards servers, or on neither.
 """
+
+from __future__ import annotations
 
 import argparse
 import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,6 +28,7 @@ from benchmarks.contender import Tidegate
 from benchmarks.program import MissingProgramError, mysql_programs
 
 Visit = Callable[[], None]
+Connect = Callable[[], "pymysql.Connection[pymysql.cursors.Cursor]"]
 
 _TABLE: Final = f"CREATE TABLE IF NOT EXISTS {SCHEMA}.churn (id INT PRIMARY KEY)"
 
@@ -40,6 +48,23 @@ class Step:
     grown: int
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Some clients at the same time.
+
+    Attributes:
+        clients: how many.
+        before: the proxy's memory (RSS) before they came, bytes.
+        peak: while all were connected, and each had read once.
+        after: a while after the last one had left.
+    """
+
+    clients: int
+    before: int
+    peak: int
+    after: int
+
+
 def churn(pid: int, visit: Visit, steps: int, clients: int) -> Iterator[Step]:
     """Let clients visit the proxy with this process id: `steps` times, `clients` of them."""
     for _ in range(steps):
@@ -47,6 +72,20 @@ def churn(pid: int, visit: Visit, steps: int, clients: int) -> Iterator[Step]:
         for _ in range(clients):
             visit()
         yield Step(clients, time.monotonic() - began, resident(pid) - before)
+
+
+def crowds(pid: int, connect: Connect, rounds: int, clients: int, rest: float) -> Iterator[Round]:
+    """Let `clients` be connected at once and leave, `rounds` times, with a `rest` after each."""
+    for _ in range(rounds):
+        before = resident(pid)
+        with ExitStack() as stack:
+            for _ in range(clients):
+                connection = stack.enter_context(connect())
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT id FROM churn")
+            peak = resident(pid)
+        time.sleep(rest)
+        yield Round(clients, before, peak, resident(pid))
 
 
 def resident(pid: int) -> int:
@@ -61,26 +100,32 @@ def resident(pid: int) -> int:
     raise OSError(f"process {pid} has ended")
 
 
-def visitor(port: int, user: str, password: str, schema: str, *, tls: bool) -> Visit:
-    """A visit that writes to the table `churn` of `schema` and reads it back."""
+def connector(port: int, user: str, password: str, schema: str, *, tls: bool) -> Connect:
+    """What connects a client whose default schema is `schema`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the proxy's certificate is self-signed
 
+    def connect() -> pymysql.Connection[pymysql.cursors.Cursor]:
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=port,
+            user=user,
+            password=password,
+            database=schema,
+            autocommit=True,
+            ssl=context if tls else None,
+            ssl_disabled=not tls,
+        )
+
+    return connect
+
+
+def visitor(connect: Connect) -> Visit:
+    """A visit that writes to the table `churn` of the default schema and reads it back."""
+
     def visit() -> None:
-        with (
-            pymysql.connect(
-                host="127.0.0.1",
-                port=port,
-                user=user,
-                password=password,
-                database=schema,
-                autocommit=True,
-                ssl=context if tls else None,
-                ssl_disabled=not tls,
-            ) as connection,
-            connection.cursor() as cursor,
-        ):
+        with connect() as connection, connection.cursor() as cursor:
             cursor.execute("REPLACE INTO churn VALUES (1)")
             cursor.execute("SELECT id FROM churn")
 
@@ -94,6 +139,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--clients", type=int, default=500, metavar="N", help="clients in each (default 500)"
     )
+    parser.add_argument(
+        "--at-once", action="store_true", help="the clients of a step are connected together"
+    )
+    parser.add_argument(
+        "--rest",
+        type=float,
+        default=15.0,
+        metavar="S",
+        help="with --at-once: seconds between the last client and the measurement (default 15)",
+    )
+    parser.add_argument("options", nargs="*", help="further options of Tidegate, after --")
     options = parser.parse_args(arguments)
     try:
         with Cluster(mysql_programs(router=False)) as cluster:
@@ -101,28 +157,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cluster.settle()
             for tls in (False, True):
                 print("with TLS" if tls else "without TLS", flush=True)
-                _measure(Tidegate(cluster), options.steps, options.clients, tls=tls)
+                _measure(cluster, options, tls=tls)
     except MissingProgramError as error:
         print(f"churn: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _measure(tidegate: Tidegate, steps: int, clients: int, *, tls: bool) -> None:
+def _measure(cluster: Cluster, options: argparse.Namespace, *, tls: bool) -> None:
+    to_servers = ("--server-tls", "required") if tls and options.at_once else ()
+    tidegate = Tidegate(cluster, options=(*to_servers, *options.options))
     try:
         tidegate.start()
         if tidegate.pid is None:
             raise RuntimeError("Tidegate has ended")
-        visit = visitor(tidegate.port, USER, PASSWORD, SCHEMA, tls=tls)
-        for number, step in enumerate(churn(tidegate.pid, visit, steps, clients), 1):
-            print(
-                f"  {number * clients:6} clients: {resident(tidegate.pid) / 2**20:6.1f} MiB"
-                f" {step.grown / step.clients:8.0f} bytes per client"
-                f" {step.clients / step.seconds:6.0f} logins/s",
-                flush=True,
+        connect = connector(tidegate.port, USER, PASSWORD, SCHEMA, tls=tls)
+        visitor(connect)()  # what the first client loads is not what clients leave behind
+        if options.at_once:
+            _print_rounds(
+                crowds(tidegate.pid, connect, options.steps, options.clients, options.rest)
+            )
+        else:
+            _print_steps(
+                tidegate.pid, churn(tidegate.pid, visitor(connect), options.steps, options.clients)
             )
     finally:
         tidegate.stop()
+
+
+def _print_steps(pid: int, steps: Iterator[Step]) -> None:
+    clients = 0
+    for step in steps:
+        clients += step.clients
+        print(
+            f"  {clients:6} clients: {resident(pid) / 2**20:6.1f} MiB"
+            f" {step.grown / step.clients:8.0f} bytes per client"
+            f" {step.clients / step.seconds:6.0f} logins/s",
+            flush=True,
+        )
+
+
+def _print_rounds(rounds: Iterator[Round]) -> None:
+    for round_ in rounds:
+        print(
+            f"  {round_.clients:6} clients: {round_.before / 2**20:6.1f} MiB before,"
+            f" {round_.peak / 2**20:6.1f} at the peak"
+            f" ({(round_.peak - round_.before) / round_.clients / 1024:5.1f} KiB each),"
+            f" {round_.after / 2**20:6.1f} after",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

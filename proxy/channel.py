@@ -2,51 +2,31 @@
 
 Without TLS, the channel reads exactly the bytes that it is asked for. Bytes that the peer sends
 right after them, a TLS ClientHello or a first command, stay in the transport for the protocol
-object that takes over. Over TLS the channel reads ahead, since a TLS transport discards unread
-bytes when its peer closes. It also reads ahead on connections to servers (`read_ahead`), since each
-read costs system calls, and a server sends nothing on its own before a TLS handshake.
+object that takes over. Over TLS the channel takes what comes, since TLS delivers whole records. It
+also reads ahead on connections to servers (`read_ahead`), since each read costs system calls, and a
+server sends nothing on its own before a TLS handshake.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketTooLargeError
 from protocol.packet import frame
 from proxy.address import peer_name
 from proxy.error_text import error_text
+from proxy.thread_buffers import BUFFERS, CHUNK
+from proxy.tls.transport import TlsTransport
 
 if TYPE_CHECKING:
     import ssl
 
     from protocol.errors import ProtocolError
+    from proxy.stream_protocol import StreamProtocol
 
 _HEADER = 4
-_CHUNK = 1 << 14
-_TLS_END_S: Final = 1.0
-"""How long a closed TLS connection waits until its peer ends TLS, too. With asyncio's own 30 s,
-clients that never read would delay a stop of the proxy."""
-
-
-class StreamProtocol(Protocol):
-    """Takes a connection over from a channel; it has the methods of `asyncio.Protocol`."""
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes."""
-
-    def eof_received(self) -> bool:
-        """Take the peer's half-close."""
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Take note that the connection has ended."""
-
-    def pause_writing(self) -> None:
-        """Take note that the write buffer is full."""
-
-    def resume_writing(self) -> None:
-        """Take note that the write buffer has room again."""
 
 
 class ChannelClosedError(Exception):
@@ -63,12 +43,17 @@ class PacketChannel(asyncio.BufferedProtocol):
         user: the name that a client wants to log in with, once it has sent it.
     """
 
+    # A transport of uvloop's refers to the protocol object that it began with as long as it lives.
+    __slots__ = (
+        *("_ahead", "_broken", "_closed", "_enough", "_numbered", "_received", "_tls"),
+        *("_transport", "_unsent", "_wanted", "max_payload", "peer", "sequence_id", "user"),
+    )
+
     def __init__(self, max_payload: int) -> None:
         self.max_payload = max_payload
         self.sequence_id = 0
         self.peer = self.user = ""
         self._transport: asyncio.Transport | None = None
-        self._chunk = bytearray(_CHUNK)
         self._received = bytearray()
         self._wanted = _HEADER
         self._enough: asyncio.Future[None] | None = None
@@ -162,30 +147,21 @@ class PacketChannel(asyncio.BufferedProtocol):
         self.sequence_id = (self.sequence_id + 1 + len(payload) // MAX_PACKET_PAYLOAD) & 0xFF
 
     async def start_tls(
-        self, context: ssl.SSLContext, *, server_side: bool, hostname: str | None, within: float
+        self, context: ssl.SSLContext, *, server_side: bool, hostname: str | None
     ) -> None:
-        """Turn the connection into a TLS connection.
+        """Turn the connection into a TLS connection; the caller limits the time that it takes.
 
         Raises:
-            ssl.SSLError, OSError, TimeoutError: the handshake failed.
+            ssl.SSLError, OSError: the handshake failed.
             MalformedPacketError: the peer sent unencrypted bytes that nobody has read.
         """
         if self._received:
             raise MalformedPacketError("the peer sent unencrypted data where TLS was to begin")
-        # What arrives before this returns must not pause the transport below.
         self._tls = self._ahead = True
-        transport = await asyncio.get_running_loop().start_tls(
-            self.transport,
-            self,
-            context,
-            server_side=server_side,
-            server_hostname=hostname,
-            ssl_handshake_timeout=within,
-            ssl_shutdown_timeout=_TLS_END_S,
-        )
-        if transport is None:
-            raise ChannelClosedError("the connection closed during the TLS handshake")
-        self._transport = transport
+        below = self.transport
+        transport = TlsTransport(below, self, context, server_side=server_side, hostname=hostname)
+        self._transport = cast("asyncio.Transport", transport)
+        await transport.do_handshake()
 
     def adopt(self, transport: asyncio.Transport, sequence_id: int, *, secure: bool) -> None:
         """Take over a connection from another protocol object."""
@@ -220,10 +196,9 @@ class PacketChannel(asyncio.BufferedProtocol):
         return transport
 
     def _let_go(self) -> None:
-        """Drop the transport and the buffer: a TLS transport goes on to refer to this object."""
+        """Drop what refers to this object."""
         self._transport = None
         self._broken = None
-        self._chunk = bytearray()
 
     def close(self) -> None:
         """Close the connection; what was written is still sent."""
@@ -264,11 +239,15 @@ class PacketChannel(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         """The buffer for the next bytes; unless it reads ahead, it holds only those missing."""
         missing = max(1, self._wanted - len(self._received))
-        return memoryview(self._chunk)[: _CHUNK if self._ahead else min(missing, _CHUNK)]
+        return memoryview(BUFFERS.chunk)[: CHUNK if self._ahead else min(missing, CHUNK)]
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Take the bytes that came."""
+        self.data_received(memoryview(BUFFERS.chunk)[:nbytes])
+
+    def data_received(self, data: bytes | memoryview) -> None:
         """Keep the bytes that came, and pause reading when there are enough."""
-        self._received += memoryview(self._chunk)[:nbytes]
+        self._received += data
         received = len(self._received)
         if received >= (self.max_payload if self._ahead else self._wanted):
             self.transport.pause_reading()

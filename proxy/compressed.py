@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import ProtocolError
-from proxy.channel import PacketChannel, StreamProtocol
+from proxy.channel import PacketChannel
+from proxy.stream_protocol import StreamProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -29,6 +29,7 @@ from proxy.shared.keepalive import Keepalive
 from proxy.shared.killing.other_workers import OtherWorkers
 from proxy.shared.killing.targets import KillTargets
 from proxy.shared.known_passwords import KnownPasswords
+from proxy.shared.memory_release import MemoryRelease, malloc_trim
 from proxy.shared.primary_epoch import PrimaryEpoch
 from proxy.shared.probe import Probes
 from proxy.shared.refusals import Refusals
@@ -142,6 +143,12 @@ def _state_dir(config: Config) -> Path:
     return config.state_dir
 
 
+def connection_count(shared: Shared) -> int:
+    """How many connections there are, to clients and to servers; kept ones do not count."""
+    to_servers = sum(map(shared.slots.count_of, shared.topology.servers))
+    return len(shared.sessions) + shared.sessions.accepting + to_servers
+
+
 async def serve(
     config: Config,
     materials: Materials,
@@ -188,6 +195,8 @@ async def serve(
     idle_release.start()
     keepalive = Keepalive(shared.sessions)
     keepalive.start()
+    memory_release = MemoryRelease(lambda: connection_count(shared), malloc_trim())
+    memory_release.start()
     ready(ports[0])
     where = ", ".join(str(port) for port in ports)
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
@@ -205,6 +214,7 @@ async def serve(
         await liveness.stop()
         await idle_release.stop()
         await keepalive.stop()
+        await memory_release.stop()
         if shared.other_workers is not None:
             shared.other_workers.stop()
         if shared.kept_scopes is not None:

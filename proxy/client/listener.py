@@ -317,7 +317,6 @@ class Welcome:
                 shared.materials.client_ssl,
                 server_side=True,
                 hostname=None,
-                within=shared.config.handshake_timeout,
             )
             payload = await channel.read_packet()
         response = HandshakeResponse41.parse(payload)

@@ -89,6 +89,7 @@ def primary_settings(
     return settings + b",session_track_gtids=" + tracking.encode("ascii") if tracking else settings
 
 
+@lru_cache(maxsize=8)
 def replica_settings(tracking: str) -> bytes:
     """The settings of a connection to a replica.
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +53,7 @@ what the proxy relies on, in case the server's default has changed."""
 _LIMIT: Final = b" LIMIT 1"
 """For servers whose sessions begin with a sql_select_limit."""
 _COLUMNS: Final = 12
+_LONGEST_SHARED: Final = 1 << 14
 _NAME: Final = re.compile("[a-z0-9_]{1,64}")
 
 RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
@@ -179,9 +181,19 @@ def verified_login(
         settings.at,
         identity,
         requirement,
-        row + lenenc_bytes(identity.defaults.row) if is_told else row,
-        b"".join(packets),
+        _shared(row + lenenc_bytes(identity.defaults.row) if is_told else row),
+        _shared(b"".join(packets)),
     )
+
+
+def _shared(content: bytes) -> bytes:
+    """The same object for the same content: of each, most connections to a server have a few KB."""
+    return _same(content) if len(content) <= _LONGEST_SHARED else content
+
+
+@lru_cache(maxsize=64)
+def _same(content: bytes) -> bytes:
+    return content
 
 
 def _of_consequence(attributes: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pymysql
 
-from benchmarks.churn import churn, visitor
+from benchmarks.churn import churn, connector, visitor
 from mysql_mocker.server.cluster import Cluster
 from proxy import demo
 
@@ -20,7 +20,7 @@ async def grown(log: Path) -> int:
         demo._proxy(cluster, demo.SETTINGS[-1], "churn", log) as proxy,
     ):
         await asyncio.to_thread(create_table, proxy.port)
-        visit = visitor(proxy.port, "app", "secret", "churn", tls=True)
+        visit = visitor(connector(proxy.port, "app", "secret", "churn", tls=True))
         steps = churn(proxy.process.pid, visit, 2, 60)
         _warm, measured = await asyncio.to_thread(list, steps)
         return measured.grown // measured.clients

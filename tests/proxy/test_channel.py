@@ -219,7 +219,7 @@ def test_tls_begins_behind_nothing_that_came_in_clear() -> None:
         assert await channel.read_packet() == b"a greeting"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         with pytest.raises(MalformedPacketError, match="unencrypted data where TLS was to begin"):
-            await channel.start_tls(context, server_side=False, hostname="db", within=1)
+            await channel.start_tls(context, server_side=False, hostname="db")
 
     run(story())
 
@@ -344,8 +344,8 @@ def test_between_two_channels_and_then_between_protocols(run_loop: Any, secure: 
             trusting.check_hostname = False
             trusting.verify_mode = ssl.CERT_NONE
             await asyncio.gather(
-                near.start_tls(trusting, server_side=False, hostname="localhost", within=10),
-                far.start_tls(context, server_side=True, hostname=None, within=10),
+                near.start_tls(trusting, server_side=False, hostname="localhost"),
+                far.start_tls(context, server_side=True, hostname=None),
             )
         assert near.secure is far.secure is secure
         big = bytes(range(256)) * 2000

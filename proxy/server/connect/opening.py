@@ -136,7 +136,7 @@ async def _open(
             capabilities |= Capability.CLIENT_SSL
             request = SSLRequest(capabilities, config.max_allowed_packet, _one_byte(login))
             channel.write_packet(request.serialise())
-            await _start_tls(channel, server, context, config.connect_timeout)
+            await _start_tls(channel, server, context)
         await _authenticate(channel, greeting, login, capabilities, config)
         if context is not None:
             context.on_login(channel.transport.get_extra_info("ssl_object"))
@@ -164,15 +164,12 @@ async def _open(
     return connection
 
 
-async def _start_tls(
-    channel: PacketChannel, server: Server, context: ServerContext, within: float
-) -> None:
+async def _start_tls(channel: PacketChannel, server: Server, context: ServerContext) -> None:
     try:
         await channel.start_tls(
             context,
             server_side=False,
             hostname=server.name.rpartition(":")[0].strip("[]"),
-            within=within,
         )
     except (OSError, ChannelClosedError):
         context.forget()
