@@ -35,6 +35,8 @@ from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, run_worker
 _log = logging.getLogger(__name__)
 
 _STDERR: Final = 2
+_MOST_FOUND: Final = 8
+"""How many replicas open files are counted for where they are found: a group has 9 members."""
 
 
 class CannotServeError(Exception):
@@ -235,7 +237,7 @@ def _raise_file_limit(config: Config) -> None:
     """Raise the limit of open files as far as the system allows; warn if that is not enough."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    servers = 1 + len(config.replicas)
+    servers = 1 + (len(config.replicas) if config.topology == "static" else _MOST_FOUND)
     wanted = config.max_connections * (1 + servers) + config.kept_connections * servers + 64
     if hard != resource.RLIM_INFINITY and hard < wanted:
         _log.warning(

@@ -308,12 +308,18 @@ class Servers:
             return None  # a selected schema cannot be unset
         return connection
 
+    def open_to(self, server: Server) -> ServerConnection | None:
+        """The connection to a replica, whether it can be used or not."""
+        return self._replicas.get(server)
+
     def open_by_lent_login(self, server: Server) -> ServerConnection | None:
         """A connection for which the replica need not be asked; None if there is none.
 
         (`proxy.server.verified_login`)
         """
         shared, state = self._shared, self._state
+        if server.left:
+            return None
         lent = shared.logins.lend(server, self.replica_login(), self._tracking, state.schema)
         if lent is None:
             return None
@@ -325,6 +331,8 @@ class Servers:
     async def open(self, server: Server) -> Reason | None:
         """Connect to a replica; the reason why it cannot be used, or None."""
         shared = self._shared
+        if server.left:
+            return Reason.REPLICA_LOST
         login = self.replica_login()
         server.begin_attempt(shared.now() + shared.config.connect_timeout)
         self._drop_stale(server)
@@ -357,6 +365,9 @@ class Servers:
             shared.metrics.server_opened(server.name)
         shared.metrics.server_connected(server.name)
         shared.metrics.server_up(server.name, True)
+        if server.left:  # meanwhile
+            self._drop_stale(server)
+            return Reason.REPLICA_LOST
         return None
 
     def _take(self, connection: ServerConnection) -> None:

@@ -222,6 +222,26 @@ class ClientSession:
         else:
             self._client.abort()
 
+    def prefer_replica(self, index: int) -> None:
+        """Let its reads ask the replica with this index first."""
+        self._state.preferred = index
+        self._read.cached_decision.forget()
+
+    def leave_replica(self, server: Server) -> bool:
+        """Close the connection to a server that is used no more; False while a read is there."""
+        connection = self._servers.open_to(server)
+        if connection is None:
+            return True
+        prepared = self._session_context.prepared
+        if (
+            connection.busy
+            or connection is self._servers.active
+            or prepared.has_cursor_on(connection)
+        ):
+            return False
+        self._servers.give_up(connection)
+        return True
+
     def shut_down(self) -> None:
         """The proxy stops: end, if no statement runs and no transaction is open."""
         if self._rests and not self._state.transaction.is_open:
@@ -231,6 +251,17 @@ class ClientSession:
         self._client.fail(
             ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
         )
+
+    def leave_stuck_write(self, why: str) -> None:
+        """End, if the client waits for the primary to answer what may write: it will not."""
+        primary, current = self._servers.primary, self._current
+        if primary is None or primary is not self._servers.active or current.stage == DONE:
+            return
+        if not current.outcome.may_write or current.answer.started:
+            return
+        primary.close()
+        cause = f"Tidegate: {why}; whether the statement took effect is not known"
+        self.server_lost(primary, cause, None)
 
     def leave_primary(self) -> None:
         """End, if the primary has changed, or was restarted: the session was on the old one."""

@@ -25,6 +25,7 @@ from proxy.config.words import (
     Place,
     ServerTls,
     Switch,
+    TopologyKind,
 )
 from routing.consistency.adjustment import Adjustment, written_level
 from routing.consistency.decision import (
@@ -61,6 +62,7 @@ class Config:
 
     primary: Address
     replicas: tuple[Address, ...] = ()
+    topology: TopologyKind = "static"
     listen: Address = _LISTEN
     consistency: Level = Level.READ_OWN_WRITES
     staleness: float = 0.0
@@ -138,6 +140,11 @@ class Config:
         )
 
     @property
+    def may_have_replicas(self) -> bool:
+        """Whether there are replicas, or may come some."""
+        return bool(self.replicas) or self.topology != "static"
+
+    @property
     def for_primary(self) -> frozenset[StatementReason]:
         """Kinds of reads that only the primary answers, as configured."""
         reasons: set[StatementReason] = set()
@@ -182,10 +189,12 @@ class Config:
         return [*self._without_effect(), *self._short_bounds(), *self._readable_secrets()]
 
     def _without_effect(self) -> Iterator[str]:
-        if not self.replicas:
+        if not self.may_have_replicas:
             yield "no replicas: every read goes to the primary"
         elif self.monitor_user is None:
             yield "no monitor-user: the servers' health and lag are not watched"
+        if self.topology == "group" and self.failover != "off":
+            yield 'failover has no effect with topology = "group", which follows each election'
         if self.heartbeat_table is not None and self.monitor_user is None:
             yield "heartbeat-table has no effect without monitor-user"
         if self.binlog_lag == "on" and self.monitor_user is None:

@@ -54,6 +54,11 @@ def _check_servers(config: Config) -> Iterator[Problem]:
         seen.add(replica)
 
 
+def _check_topology(config: Config) -> Iterator[Problem]:
+    if config.topology != "static" and config.monitor_user is None:
+        yield "topology", f"{config.topology} needs monitor-user, which asks the servers"
+
+
 def _check_addresses(config: Config) -> Iterator[Problem]:
     for address in config.addresses:
         name = "listen" if address == config.listen else "listeners"
@@ -96,6 +101,7 @@ def _check_server_tls(config: Config) -> Iterator[Problem]:
 _CHECKS: Final = (
     _Check(frozenset({"monitor-user", "monitor-password-file"}), _check_monitor),
     _Check(frozenset({"primary", "replicas"}), _check_servers),
+    _Check(frozenset({"topology", "monitor-user"}), _check_topology),
     _Check(frozenset({"listen", "listeners", "metrics", "primary", "replicas"}), _check_addresses),
     _Check(frozenset({"failover", "monitor-user"}), _check_guarantee),
     _Check(frozenset({"client-tls", "client-tls-cert", "client-tls-key"}), _check_client_tls),

@@ -4,6 +4,7 @@ from typing import Final
 
 from proxy.config import values
 from proxy.config.option import Option
+from proxy.config.words import TopologyKind
 
 _GROUP: Final = "the servers"
 
@@ -22,5 +23,13 @@ OPTIONS: Final = (
         "servers that replicate from the primary by GTID; may be given several times",
         _GROUP,
         repeatable=True,
+    ),
+    Option(
+        "topology",
+        values.choice(values.words(TopologyKind)),
+        "KIND",
+        "whether servers are found by asking those that are named (default static)",
+        _GROUP,
+        choices=values.words(TopologyKind),
     ),
 )

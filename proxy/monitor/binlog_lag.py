@@ -126,6 +126,11 @@ class BinlogLag:
             stream.task.cancel()
         stream.forget()
 
+    def forget(self, server: Server) -> None:
+        """A server has gone for good."""
+        self.leave(server)
+        self._streams.pop(server, None)
+
     async def stop(self) -> None:
         """Read no more."""
         await tasks.stop(
@@ -225,7 +230,7 @@ class BinlogLag:
         source = gtid.tsid.partition(":")[0]
         if source == server.uuid:
             return  # its own: nothing was replicated
-        servers = self._shared.topology.servers
+        servers = self._shared.topology.watched
         clock = next((other.clock for other in servers if other.uuid == source), None)
         lag = between(times.original or None, times.immediate or None, server.clock, clock)
         if lag is not None:

@@ -197,7 +197,7 @@ class LagWatch:
 
     def _beats_tell(self, server: Server, waits: Span) -> None:
         lag = server.replication
-        lag.beats(self._shared.topology.primary.uuid, waits)
+        lag.beats(self._shared.topology.source_uuid, waits)
         self._shared.metrics.source_lag(server.name, _current(lag), by_timestamps=False)
 
     def unmeasured(self, server: Server, cause: str) -> None:
@@ -221,6 +221,12 @@ class LagWatch:
         self._binlog.leave(server)
         self.unmeasured(server, "it does not answer")
 
+    def forget(self, server: Server) -> None:
+        """A server has gone for good."""
+        self._binlog.forget(server)
+        self._unmeasured.discard(server)
+        self._without_heartbeat.discard(server)
+
     def _replica(self, server: Server, own: Clock, found: Look | Refused) -> list[Transaction]:
         """Take a look at a replica; return what it has applied since the last one."""
         if isinstance(found, Refused):
@@ -236,8 +242,10 @@ class LagWatch:
         lacking = topology.observations.lacking(found.executed, shared.now())
         behind = None
         if lacking is not None:
-            behind = Behind(topology.primary.uuid, lacking[0], round(lacking[1] * 1e6))
-        clocks = {other.uuid: other.clock for other in topology.servers if other.clock is not None}
+            behind = Behind(topology.source_uuid, lacking[0], round(lacking[1] * 1e6))
+        clocks = {other.uuid: other.clock for other in topology.watched if other.clock is not None}
+        if topology.group and topology.primary.clock is not None:
+            clocks[topology.group] = topology.primary.clock  # whose commits carry its name
         disordered = lag.disordered
         applied = lag.take(found, server.epoch, own, clocks, behind)
         if lag.cause:
@@ -252,7 +260,7 @@ class LagWatch:
         for source, span in lag.transported:
             metrics.transaction_lag(server.name, source, "transport", max(0, span.us))
         self._count_applied(server, applied)
-        server.measured(lag.predicts(topology.primary.uuid), shared.now())
+        server.measured(lag.predicts(topology.source_uuid), shared.now())
         return applied
 
     def _count_applied(self, server: Server, applied: list[Transaction]) -> None:

@@ -67,7 +67,13 @@ class Liveness:
         shared = self._shared
         now = shared.now()
         waiting = self._look_at_reads(now)
-        for server in shared.topology.servers:
+        # A read under way may wait for a server that is none of the topology's any more.
+        servers = dict.fromkeys((*shared.topology.servers, *waiting))
+        self._timers = {
+            server: self._timers[server] for server in self._timers if server in servers
+        }
+        self._dead &= servers.keys()
+        for server in servers:
             timer = self._timers.get(server)
             if timer is None:
                 timer = self._timers[server] = LivenessTimer(shared.config.connect_timeout)

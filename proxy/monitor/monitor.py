@@ -14,7 +14,9 @@ from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.monitor.binlog_lag import BinlogLag
 from proxy.monitor.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
+from proxy.monitor.group_watch import GroupWatch
 from proxy.monitor.lag import LagWatch
+from proxy.monitor.membership import Membership
 from proxy.monitor.primary_election import PrimaryElection
 from proxy.monitor.sources import sources
 from proxy.server.connect.opening import open_connection
@@ -27,8 +29,9 @@ from routing.servers.topology import ProbeResult
 
 if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
+    from proxy.server.identity import Identity
     from proxy.shared.shared import Shared
-    from routing.servers.topology import Server
+    from routing.servers.topology import Held, Server
 
 _log = logging.getLogger(__name__)
 
@@ -74,13 +77,16 @@ class Monitor:
             password=shared.config.monitor_password,
             capabilities=Capability.CLIENT_DEPRECATE_EOF,
         )
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[Server, asyncio.Task[None]] = {}
+        self._watches = False
         self._connections: dict[Server, ServerConnection] = {}
         self._filters_hidden: set[Server] = set()  # may not be asked for filters, which was logged
         self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared, self._login)
         self._lag = LagWatch(shared, self._login.username, self._binlog)
+        self.membership = Membership(shared, self)
+        self._group = GroupWatch(shared, self._login.username, self._succession, self.membership)
 
     async def start(self) -> None:
         """Begin to watch; where the primary is followed, return after a look at each server.
@@ -90,21 +96,46 @@ class Monitor:
         """
         if self._shared.config.monitor_user is None:
             return
+        topology = self._shared.topology
         await self._succession.begin()
-        servers = self._shared.topology.servers
-        if self._succession.follows:
-            await asyncio.gather(*(self._look(server) for server in servers))
+        if self._succession.follows or self._group.asks:
+            await asyncio.gather(*(self._look(server) for server in topology.servers))
+            # Those that are named say who else there is, and who of these is the primary.
+            self._group.take_members()
+            await asyncio.gather(*(self._look(server) for server in topology.standby))
             await self._succession.judge()
-        for server in servers:
-            self._tasks.append(tasks.start(self._watch(server), f"monitor {server.name}"))
+            if topology.standby:
+                await self._look(topology.primary)
+                self.membership.admit()
+        self._watches = True
+        for server in topology.watched:
+            self.watch(server)
 
     async def stop(self) -> None:
         """Watch no more."""
-        await tasks.stop(*self._tasks)
+        await tasks.stop(*self._tasks.values())
         await self._binlog.stop()
         for server in list(self._connections):
             self._drop(server)
         self._succession.end()
+
+    def watch(self, server: Server) -> None:
+        """Begin to look at a server; `start` itself looks at those that come meanwhile."""
+        if self._watches and server not in self._tasks:
+            self._tasks[server] = tasks.start(self._watch(server), f"monitor {server.name}")
+
+    def unwatch(self, server: Server) -> None:
+        """Look at it no more, and forget what was found; the caller may be a look at it."""
+        task = self._tasks.pop(server, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    def _forget(self, server: Server) -> None:
+        self._drop(server)
+        self._lag.forget(server)
+        self._filters_hidden.discard(server)
+        self._sources_hidden.discard(server)
+        self._group.gone(server)
 
     def _drop(self, server: Server) -> None:
         connection = self._connections.pop(server, None)
@@ -112,15 +143,21 @@ class Monitor:
             connection.abort()
 
     async def _watch(self, server: Server) -> None:
-        if server.probe_result is ProbeResult.UNKNOWN:
-            await self._look_and_judge(server)
-        while True:
-            await asyncio.sleep(self._shared.config.monitor_interval)
-            await self._look_and_judge(server)
+        try:
+            if server.probe_result is ProbeResult.UNKNOWN:
+                await self._look_and_judge(server)
+            while server in self._tasks:
+                await asyncio.sleep(self._shared.config.monitor_interval)
+                await self._look_and_judge(server)
+        finally:
+            if server not in self._tasks:
+                self._forget(server)
 
     async def _look_and_judge(self, server: Server) -> None:
         await self._look(server)
+        self._group.take_members()
         await self._succession.judge()
+        self.membership.admit()
 
     async def _look(self, server: Server) -> None:
         """Look at a server, and note how that ended."""
@@ -150,6 +187,7 @@ class Monitor:
             server.gap = None
             shared.metrics.gap(server.name, None)
             self._lag.gone(server)
+            self._group.gone(server)
         if usable:
             server.set_reachable()
         else:
@@ -214,17 +252,39 @@ class Monitor:
             identity = await identify(connection)
         await self._ask_applier(server, connection)
         self._judge_filters()
-        if self._succession.follows and not identity.read_only:
+        sees_group = not self._group.asks or await self._group.ask(server, connection, asked_at)
+        if self._succession.promotes and not identity.read_only:
             server.sources = await self._sources(server, connection)
         server.set_read_only(identity.read_only)
         now = shared.now()
         if server is shared.topology.primary:
-            if shared.primary_epoch.has_begun():
-                shared.primary_epoch.judge(held, identity)
-            else:
-                await shared.primary_epoch.begin(connection, self._login)
-            if not server.gtids:
-                shared.sessions.stopped_naming(server)
+            await self._take_primary(connection, identity, held, asked_at)
+        else:
+            server.lag = shared.topology.observations.age(identity.executed, now)
+            shared.metrics.lag(server.name, server.lag)
+            server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
+            shared.metrics.gap(server.name, server.gap)
+            if server.regained:
+                await self._ask_purged(server, connection)
+        await self._ask_lag(server, connection)
+        if server in self._sources_hidden or not sees_group:
+            self._drop(server)  # a right that is granted counts for new connections
+        shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
+        if shared.sharing is not None:
+            shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
+
+    async def _take_primary(
+        self, connection: ServerConnection, identity: Identity, held: list[Held], asked_at: float
+    ) -> None:
+        """The primary has said what it has; `held` is what replicas had before."""
+        shared, server = self._shared, connection.server
+        if shared.primary_epoch.has_begun():
+            shared.primary_epoch.judge(held, identity)
+        else:
+            await shared.primary_epoch.begin(connection, self._login)
+        if not server.gtids:
+            shared.sessions.stopped_naming(server)
+        if not shared.topology.lacks_quorum:
             shared.topology.observations.take(
                 Observation(
                     asked_at,
@@ -235,19 +295,6 @@ class Monitor:
                     logged=identity.grew,
                 )
             )
-        else:
-            server.lag = shared.topology.observations.age(identity.executed, now)
-            shared.metrics.lag(server.name, server.lag)
-            server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
-            shared.metrics.gap(server.name, server.gap)
-            if server.regained:
-                await self._ask_purged(server, connection)
-        await self._ask_lag(server, connection)
-        if server in self._sources_hidden:
-            self._drop(server)  # a right that is granted counts for new connections
-        shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
-        if shared.sharing is not None:
-            shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
 
     async def _ask_purged(self, server: Server, connection: ServerConnection) -> None:
         row = await query(connection, _PURGED)
@@ -298,7 +345,7 @@ class Monitor:
     def _judge_filters(self) -> None:
         topology = self._shared.topology
         primary = topology.primary
-        for replica in topology.replicas:
+        for replica in (*topology.replicas, *topology.standby):
             filters = replica.filters
             cause = filters.judge(primary.filters)
             self._shared.metrics.filtered(replica.name, filters.lacking)

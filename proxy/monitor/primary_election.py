@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.gtid import EMPTY
 from proxy.shared.primary_epoch_file import PrimaryEpochFile
@@ -12,6 +12,7 @@ from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import PrimaryTerm
 from proxy.wall_clock import utc_us
 from routing.servers.failover import REOPEN, Election
+from routing.servers.group_election import GroupElection
 from routing.servers.topology import ProbeResult
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_FOLLOW: Final = (
+    'set failover = "read_only" to follow promotions, or topology = "group" if the servers are'
+    " members of a group"
+)
+
 
 class PrimaryElection:
     """What the monitor's looks mean for who the primary is.
 
-    Without `failover` no other server is followed; whether the primary takes writes is reported in
-    any case.
+    Without `failover`, and outside a group, no other server is followed; whether the primary takes
+    writes is reported in any case. A group elects its primary itself (`follow_group`).
 
     A promotion counts once it is written (`proxy.state.state_file`): the first worker to write it
     has decided, and other workers find it there before they judge. So after each look at a server
@@ -34,7 +40,9 @@ class PrimaryElection:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._election: Election | None = None
+        self._election: Election | GroupElection | None = None
+        self.group: GroupElection | None = None
+        self._several = False
         if shared.config.failover == "read_only":
             self._election = Election(shared.topology)
         self._kept = PrimaryEpochFile(shared.config.state_dir)
@@ -43,6 +51,17 @@ class PrimaryElection:
         self._unkept = ""  # why nothing can be written
         self._trouble = ""
         self._read_write_replicas: set[Server] = set()
+
+    def follow_group(self) -> GroupElection:
+        """The servers are members of a group: whoever that elects is the primary."""
+        if self.group is None:
+            self._election = self.group = GroupElection(self._shared.topology)
+        return self.group
+
+    @property
+    def promotes(self) -> bool:
+        """Whether servers' own replication tells who the primary is, and not their group."""
+        return self._election is not None and self.group is None
 
     @property
     def follows(self) -> bool:
@@ -58,6 +77,8 @@ class PrimaryElection:
         if self._election is None:
             return
         self._learn(self._election, await self._kept.read())
+        if self.group is not None:
+            return  # the group knows who it is now
         server = self._known(self._term)
         if server is not None and server is not self._shared.topology.primary:
             _log.warning(
@@ -86,11 +107,29 @@ class PrimaryElection:
                     _log.error("%s", unkept)
                 self._unkept = unkept
                 obstacle = unkept or self._election.obstacle
-                self._warn_of_read_write_replicas()
+                if self.group is None:
+                    self._warn_of_read_write_replicas()
+                else:
+                    self._tell_of_group(self.group)
             self._shared.metrics.primary_disputed(bool(self._shared.topology.rivals))
             self._tell(self._judged(obstacle))
 
-    async def _agree(self, election: Election) -> None:
+    def _tell_of_group(self, group: GroupElection) -> None:
+        """Log and count how the group is, and let go who waits for what it will not answer."""
+        shared = self._shared
+        shared.metrics.group_without_quorum(shared.topology.lacks_quorum)
+        if group.several is not self._several:
+            self._several = group.several
+            if group.several:
+                _log.warning(
+                    "the group is in multi-primary mode: all writes go to %s, the other primaries"
+                    " are read like secondaries",
+                    shared.topology.primary.name,
+                )
+        if group.stalled:
+            shared.sessions.leave_stuck_writes(shared.topology.withheld)
+
+    async def _agree(self, election: Election | GroupElection) -> None:
         """Find out who the primary is, and follow it.
 
         Raises:
@@ -114,7 +153,7 @@ class PrimaryElection:
         self._follow_term(election)
         election.decide(shared.now())  # who rivals it
 
-    def _learn(self, election: Election, terms: list[PrimaryTerm]) -> None:
+    def _learn(self, election: Election | GroupElection, terms: list[PrimaryTerm]) -> None:
         """Take what is kept; `terms` is all of it."""
         if not terms or terms[-1] == self._term:
             return
@@ -122,7 +161,7 @@ class PrimaryElection:
         self._shared.metrics.primary_term(self._term.number)
         election.kept = self._term.server_uuid
         election.former = frozenset(term.server_uuid for term in terms) - {election.kept}
-        if self._known(self._term) is None:
+        if self.group is None and self._known(self._term) is None:
             _log.warning(
                 "state file: the primary since term %d is %s, which is not configured; it is passed"
                 " over. Each cluster needs a state-dir of its own",
@@ -131,10 +170,10 @@ class PrimaryElection:
             )
 
     def _known(self, term: PrimaryTerm) -> Server | None:
-        servers = self._shared.topology.servers
+        servers = self._shared.topology.watched
         return next((server for server in servers if server.name == term.address), None)
 
-    def _follow_term(self, election: Election) -> None:
+    def _follow_term(self, election: Election | GroupElection) -> None:
         """Route to the primary of the last term."""
         shared = self._shared
         old = shared.topology.primary
@@ -162,17 +201,21 @@ class PrimaryElection:
                 f"{_names(topology.rivals)} take writes, and it is not clear which is the primary:"
                 " none gets a write until all but one are read only, replicate or are gone"
             )
+        if topology.withheld:
+            return topology.withheld
         if primary.probe_result is ProbeResult.GONE:
             why = f"the primary {primary.name} cannot be reached"
         elif primary.probe_result is ProbeResult.ANSWERED and primary.read_only:
             why = f"the primary {primary.name} is read only"
         else:
             return ""
-        if self._election is None:
+        if self.group is not None:
             return why
         able = [other for other in topology.replicas if other.takes_writes and not other.sources]
         if not able:
             return why
+        if self._election is None:
+            return f"{why}; {_names(able)} takes writes, but is not followed: {_FOLLOW}"
         obstacle = obstacle or f"nobody was seen to open it; {REOPEN}"
         return f"{why}; {_names(able)} takes writes, but is not followed: {obstacle}"
 

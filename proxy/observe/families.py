@@ -1,7 +1,8 @@
 """Every metric family of Tidegate: its name, its labels, its buckets, and what it means.
 
-Every label is bounded: servers come from the configuration, roles, reasons, proofs and outcomes
-from closed enums, error codes from a closed list, and the number of causes has an upper bound.
+Every label is bounded: servers are those of the topology and the last that have gone, roles,
+reasons, proofs and outcomes come from closed enums, error codes from a closed list, and the number
+of causes has an upper bound.
 """
 
 from dataclasses import dataclass
@@ -342,6 +343,10 @@ SERVER_WRITABLE: Final = Definition(
     "1 while a server takes writes (its read_only is OFF), as the monitor last saw it.",
     ("server",),
 )
+GROUP_WITHOUT_QUORUM: Final = Definition(
+    "tidegate_group_without_quorum",
+    "1 while the primary does not speak for a majority of its group, so that no write is served.",
+)
 PRIMARY_DISPUTED: Final = Definition(
     "tidegate_primary_disputed",
     "1 while several servers could be the primary, so that none of them gets a write.",
@@ -481,7 +486,7 @@ DEFINITIONS: Final = (
     *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
     *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED),
     *(CONNECT_FAILURES, CONNECTIONS_AWAITED, CONNECTION_WAITS, SERVER_UP),
-    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
+    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, GROUP_WITHOUT_QUORUM, PRIMARY_TERM, LAG),
     *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),
     *(CLOCK_OFFSET, CLOCK_WARNINGS),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS),

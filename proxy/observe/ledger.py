@@ -113,6 +113,10 @@ class Ledger:
         self._statements: dict[str, _StatementPart] = {}  # by digest, as last rendered
         self._servers: dict[Server, _ServerPart] = {}  # as last rendered
 
+    def forget(self, server: Server) -> None:
+        """A server has gone for good."""
+        self._servers.pop(server, None)
+
     def open(self, session_id: int, state: Session) -> Account:
         """The account of a session; `session_id` names it, `state` is what routing knows of it."""
         return Account(self._metrics, self._records, self, session_id, state)

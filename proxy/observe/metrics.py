@@ -40,6 +40,9 @@ MAX_CAUSES: Final = 32
 MAX_LAG_SERIES: Final = 256
 """Distinct series of transactions' lag; further sources are counted as "other"."""
 
+MAX_FORMER_SERVERS: Final = 32
+"""Servers that have gone and whose counters are still shown."""
+
 ERROR_CODES: Final = frozenset(
     {
         *(1040, 1043, 1044, 1045, 1046, 1047, 1048, 1049, 1050, 1051, 1053, 1054, 1062, 1064),
@@ -63,6 +66,13 @@ _MADE_BY_SNAPSHOT: Final = (
     families.MEMORY,
 )
 
+_STATES: Final = tuple(
+    definition.name
+    for definition in families.DEFINITIONS
+    if definition.kind == "gauge" and definition.labels[:1] == ("server",)
+)
+"""Gauges of a server; its name is the first label."""
+
 
 class Metrics:
     """The counts of one worker.
@@ -82,6 +92,7 @@ class Metrics:
         self._statements: dict[tuple[str, str, str, str, str, str], Histogram] = {}
         self._waits: dict[tuple[str, str], Histogram] = {}
         self._transaction_lag: dict[tuple[str, str, str], Histogram] = {}
+        self._former: dict[str, None] = {}  # servers that have gone, the newest last
         self._values: dict[str, dict[tuple[str, ...], float]] = {
             definition.name: {} if definition.labels else {(): 0}
             for definition in families.DEFINITIONS
@@ -318,6 +329,32 @@ class Metrics:
         """Say whether a server may be used."""
         self._values[families.SERVER_UP.name][(server,)] = 1 if up else 0
 
+    def server_came(self, server: str) -> None:
+        """Count for a server that was not there before, or had gone."""
+        self._former.pop(server, None)
+
+    def server_went(self, server: str) -> None:
+        """A server has gone: show its state no more, and its counters for a while."""
+        self._former.pop(server, None)
+        self._former[server] = None
+        for name in _STATES:
+            if name != families.SERVERS.name:  # sessions still leave it
+                _remove(self._values[name], server)
+        if len(self._former) > MAX_FORMER_SERVERS:
+            self._forget(next(iter(self._former)))
+
+    def _forget(self, server: str) -> None:
+        del self._former[server]
+        for definition in families.DEFINITIONS:
+            series = self._values.get(definition.name)
+            if series is not None and definition.labels[:1] == ("server",):
+                _remove(series, server)
+        self._statements = {key: kept for key, kept in self._statements.items() if key[1] != server}
+        self._waits = {key: kept for key, kept in self._waits.items() if key[0] != server}
+        self._transaction_lag = {
+            key: kept for key, kept in self._transaction_lag.items() if key[0] != server
+        }
+
     def server_watched(self, server: str, watched: bool) -> None:
         """Say whether the monitor can look at a server."""
         self._values[families.SERVER_WATCHED.name][(server,)] = 1 if watched else 0
@@ -325,6 +362,10 @@ class Metrics:
     def server_writable(self, server: str, writable: bool) -> None:
         """Say whether a server takes writes."""
         self._values[families.SERVER_WRITABLE.name][(server,)] = 1 if writable else 0
+
+    def group_without_quorum(self, without: bool) -> None:
+        """Say whether the primary does not speak for a majority of its group."""
+        self._values[families.GROUP_WITHOUT_QUORUM.name][()] = 1 if without else 0
 
     def primary_disputed(self, disputed: bool) -> None:
         """Say whether several servers could be the primary."""
@@ -457,6 +498,13 @@ class Metrics:
             name: [(list(labels), value) for labels, value in list(series.items())]
             for name, series in self._values.items()
         }
+        if self._former:
+            for name in _STATES:
+                values[name] = [
+                    (labels, value)
+                    for labels, value in values[name]
+                    if labels[0] not in self._former or (name == families.SERVERS.name and value)
+                ]
         statements = list(self._statements.items())
         counts: dict[tuple[str, ...], float] = {}
         for key, course in statements:
@@ -496,3 +544,9 @@ class Metrics:
             if cause not in causes and len(causes) >= MAX_CAUSES:
                 key = (*labels, "other")
         series[key] = series.get(key, 0) + 1
+
+
+def _remove(series: dict[tuple[str, ...], float], server: str) -> None:
+    """Remove the series of a server, whose name is the first label."""
+    for key in [key for key in series if key[0] == server]:
+        del series[key]

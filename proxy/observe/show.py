@@ -189,7 +189,7 @@ def _servers(session: Shown) -> _Rows:
             else _ms(server.clock.ahead_of(primary.clock).least),
             None if server.gap is None else str(server.gap),
         )
-        for server in session.topology.servers
+        for server in session.topology.watched
     ]
 
 

@@ -188,6 +188,11 @@ class Pool:
         for kept in list(self._kept.get(server, [])):
             self.drop(kept, cause)
 
+    def forget(self, server: Server) -> None:
+        """A server is used no more: close all that lead there."""
+        self.drop_all(server, "changed")
+        self._kept.pop(server, None)
+
     def close(self) -> None:
         """Keep none any more."""
         self._most = 0

@@ -130,7 +130,7 @@ class Catalogues:
         self._start = start
         self._now: Callable[[], float] = loop.time
         self._call_later = loop.call_later
-        self.off = config.view_age == 0 or not config.replicas
+        self.off = config.view_age == 0 or not config.may_have_replicas
         self._accounts: OrderedDict[tuple[str, str], Account] = OrderedDict()
         self._definitions: dict[bytes, Definition] = {}
         self._definition_bytes = 0

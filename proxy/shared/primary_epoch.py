@@ -110,7 +110,7 @@ class PrimaryEpoch:
             identity = await self._executed_gtids.of_primary(connection)
             if topology.term != term:
                 return
-            has = identity.executed | identity.owned
+            has = identity.executed | topology.committed(identity.owned)
             self.judge(held, identity)
             reported = EMPTY
             for scope, required, doubted in before:
@@ -131,6 +131,8 @@ class PrimaryEpoch:
 
     def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""
+        watched = self._topology.watched
+        held = [entry for entry in held if entry.replica in watched]
         known = {entry.replica: entry.replica.errant for entry in held}
         self._topology.compare(held, identity.executed | identity.owned)
         if self._kept_scopes is not None:

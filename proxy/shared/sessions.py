@@ -57,8 +57,20 @@ class Member(Protocol):
     def keep_alive(self) -> None:
         """Let the primary hear of the session, if its client works without it."""
 
+    def leave_stuck_write(self, why: str) -> None:
+        """End, if the client waits for the primary to answer what may write: it will not."""
+
     def leave_primary(self) -> None:
         """End, if the primary has changed, or was restarted: the session was on the old one."""
+
+    def prefer_replica(self, index: int) -> None:
+        """Let its reads ask the replica with this index first."""
+
+    def leave_replica(self, server: Server) -> bool:
+        """Close the connection to a server that is used no more; False while a read is under way.
+
+        Rows that a cursor there has still to give are such a read.
+        """
 
     def shut_down(self) -> None:
         """The proxy stops: end, if no statement runs and no transaction is open."""
@@ -146,6 +158,26 @@ class Sessions:
         """End the sessions whose primary has changed, or was restarted."""
         for session in self:
             session.leave_primary()
+
+    def leave_stuck_writes(self, why: str) -> None:
+        """End the sessions that wait for the answer to a write, which the primary will not give."""
+        for session in self:
+            session.leave_stuck_write(why)
+
+    def on_replica_added(self, count: int) -> None:
+        """There are `count` replicas; some of the sessions prefer the new one, the last, now."""
+        for session in self:
+            if session.session_id % count == count - 1:
+                session.prefer_replica(count - 1)
+
+    def on_replica_removed(self, index: int, count: int) -> None:
+        """There are `count` replicas; that with this index is gone. Sessions keep to the others."""
+        for session in self:
+            preferred = session.state.preferred
+            if preferred > index:
+                session.prefer_replica(preferred - 1)
+            elif preferred == index:
+                session.prefer_replica(session.session_id % max(1, count))
 
     def stopped_naming(self, primary: Server) -> None:
         """The primary gives no GTIDs: writes for which none was reported may have none at all."""

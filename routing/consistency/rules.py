@@ -13,6 +13,9 @@ from routing.consistency.decision import (
 REMEMBERING: Final = (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 """Levels at which a read must not be older than what was seen before."""
 
+CURRENT: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
+"""Levels at which a read asks for what was committed up to now, or up to a moment ago."""
+
 OF_SCOPE: Final = (Level.READ_OWN_WRITES, *REMEMBERING)
 """Levels at which the scope says what a read must see."""
 

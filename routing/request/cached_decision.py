@@ -68,6 +68,10 @@ class CachedDecision:
         self._epoch = 0
         self._term = 0
 
+    def forget(self) -> None:
+        """None stands: another replica is to be asked first."""
+        self._decision = None
+
     def decided(self, decision: Decision, requirement: Requirement) -> None:
         """The policy has decided about a read that must see this."""
         scope, required, level = requirement.scope, requirement.gtids, requirement.rules.level

@@ -47,7 +47,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
 )
 from routing.consistency.requirement import Requirement
-from routing.consistency.rules import REMEMBERING, Rules
+from routing.consistency.rules import CURRENT, REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.policy import choose, on_primary, required_by, stale
 from routing.request import refusal, wait_results
@@ -357,7 +357,9 @@ class Read:
     # The primary is asked
 
     def _ask(self, scope: ScopeState, now: float) -> Step:
-        if self._unanswered or self._topology.primary.is_silent(now):
+        topology = self._topology
+        unsure = topology.lacks_quorum and self.rules.level in CURRENT
+        if self._unanswered or unsure or topology.primary.is_silent(now):
             return self._without_primary(now)
         self._asked = PendingProbe(scope, self._topology.term)
         self._asked_at = now
@@ -417,6 +419,8 @@ class Read:
             if replica is not None:
                 return self._send_stale(replica, now)
         primary = topology.primary
+        if topology.lacks_quorum and self.rules.level in CURRENT:
+            return self._refuse(refusal.no_quorum(topology.withheld))
         if primary.is_silent(now):
             return self._refuse(refusal.primary_silent(primary.name))
         return self._refuse(refusal.probe_timeout(primary.name, self.rules.wait_budget))

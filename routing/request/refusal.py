@@ -57,6 +57,15 @@ def primary_silent(primary: str) -> Refuse:
     )
 
 
+def no_quorum(why: str) -> Refuse:
+    """It asks for the present state, which the primary may not have: `why` says so."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        f"Tidegate: {why}; no server has the present state for certain, which this read asks for",
+        Reason.PROBE_FAILED,
+    )
+
+
 def wait_timeout(budget: float) -> Refuse:
     """The wait budget (s) ran out, and on-timeout is error."""
     return Refuse(

@@ -74,11 +74,11 @@ class Election:
             self.settled = True
         claiming = self._claiming(now)
         if not claiming:
-            topology.rivals = []
+            topology.dispute([])
             self.settled = self.settled or primary.takes_writes
             return primary if primary.takes_writes else None
         if all(_has_stepped_down(primary, server) for server in claiming):
-            topology.rivals = claiming if len(claiming) > 1 else []
+            topology.dispute(claiming if len(claiming) > 1 else [])
             if topology.rivals:
                 return None
             self.obstacle = self._obstacle(claiming[0])
@@ -89,7 +89,7 @@ class Election:
             claiming = [
                 server for server in claiming if primary.seen_at >= self._claimed_at[server]
             ]
-        topology.rivals = [primary, *claiming] if claiming else []
+        topology.dispute([primary, *claiming] if claiming else [])
         return None
 
     def on_primary(self, server: Server) -> None:

@@ -104,6 +104,8 @@ class Server:
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
+        compared: the primary was asked what it has of this server's transactions.
+        left: it is not to be sent statements any more (`Topology.remove_replica`).
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
     """
 
@@ -140,6 +142,8 @@ class Server:
         self.lost_running = False
         self.diverged_before: dict[str, GtidSet] = {}
         self.filters = Filters()
+        self.compared = False
+        self.left = False
         self.apply_listener: ApplyListener | None = None
         self._delay = 0.0
         self._delay_until = 0.0
@@ -163,6 +167,7 @@ class Server:
         words += [] if self.ordered else ["commits out of order"]
         words += [] if self.gtids else ["without GTIDs"]
         words += ["diverged"] if self.has_diverged else []
+        words += ["left"] if self.left else []
         return f"<Server {self.name}: {', '.join(words)}>"
 
     @property
@@ -250,6 +255,13 @@ class Server:
         if epoch == self.epoch:
             self._mistaken = self.applied
             self._begin(EMPTY, 0.0)
+
+    def leave(self) -> None:
+        """It is not used any more: what connections there prove, or were to be asked, is void."""
+        self.left = True
+        self.compared = False
+        self._mistaken |= self.applied  # if it comes back without some of it, that was lost
+        self._begin(EMPTY, 0.0)
 
     def keeps_order(self, ordered: bool, asked_at: float, answered_at: float) -> None:
         """Take whether it commits in the order of its source; times are monotonic s.
@@ -442,13 +454,19 @@ class Topology:
 
     Attributes:
         primary: takes the writes.
-        replicas: all others.
+        replicas: those that reads may go to. The list is replaced, never changed.
+        standby: servers that are watched, and are sent no statement of a client's: they have just
+            come, or are not fit to be used.
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
         for_primary: reasons of reads that only the primary answers.
         fallbacks: lets so many reads per second leave late replicas for the primary.
         rivals: servers of which each may be the primary; empty while it is clear who is. None of
             them gets a write.
+        withheld: why no write is sent to the primary now; empty if they are.
+        lacks_quorum: the primary does not speak for its group: others may commit without it.
+        group: the name of the group that the servers are members of: the UUID of their GTIDs. Empty
+            if they are in none.
     """
 
     def __init__(
@@ -473,15 +491,28 @@ class Topology:
         """
         self.primary = Server(primary, Role.PRIMARY)
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
+        self.standby: list[Server] = []
         self.observations = Observations()
         self.fallbacks = RateLimit(fallback_rate)
         self.refusals = Refusals()
         self.rivals: list[Server] = []
+        self.withheld = ""
+        self.lacks_quorum = False
+        self.group = ""
         self.for_primary = for_primary
+        self._proof_max_age = proof_max_age
+        self._allows_filters = allows_filters
+        self._diverged_before: dict[str, GtidSet] = {}
         for server in self.servers:
-            server.proof_max_age = proof_max_age
-            server.filters.allowed = allows_filters
+            self._prepare(server)
         self._before_term = 0  # what the promotions so far count in `term`
+
+    def _prepare(self, server: Server) -> None:
+        """Let a server have what is the same for all."""
+        server.proof_max_age = self._proof_max_age
+        server.filters.allowed = self._allows_filters
+        server.diverged_before = self._diverged_before
+        server.apply_listener = self.primary.apply_listener
 
     @property
     def servers(self) -> list[Server]:
@@ -489,9 +520,42 @@ class Topology:
         return [self.primary, *self.replicas]
 
     @property
+    def watched(self) -> list[Server]:
+        """These, and those that stand by."""
+        return [self.primary, *self.replicas, *self.standby]
+
+    @property
     def term(self) -> int:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._before_term + self.primary.epoch
+
+    @property
+    def source_uuid(self) -> str:
+        """The UUID under which the primary names what is committed there."""
+        return self.group or self.primary.uuid
+
+    def committed(self, committing: GtidSet) -> GtidSet:
+        """What the primary is committing, by its own word, and what others have of that already.
+
+        Alone, and in asynchronous replication, a primary owns a GTID before anybody else has it. In
+        a group all members learn at once what was certified, and any may be the first to commit.
+        """
+        if not self.group:
+            return committing
+        return united([committing, *(replica.applied for replica in self.replicas)])
+
+    def dispute(self, rivals: list[Server]) -> None:
+        """It is not clear which of these is the primary; or it is, if there are none."""
+        self.rivals = rivals
+        names = " and ".join(server.name for server in rivals)
+        self.withhold(
+            f"{names} take writes, and it is not clear which is the primary" if rivals else ""
+        )
+
+    def withhold(self, why: str, *, lacks_quorum: bool = False) -> None:
+        """Send the primary no writes, for this reason; or send them again, if it is empty."""
+        self.withheld = why
+        self.lacks_quorum = lacks_quorum and bool(why)
 
     def stands(self, replica: Server, epoch: int, term: int, now: float, relies: bool) -> bool:
         """Whether a replica may still be given what it was given before, with no question asked.
@@ -516,21 +580,26 @@ class Topology:
     @property
     def diverged_gtids(self) -> dict[str, GtidSet]:
         """The servers' `diverged_gtids`, by `server_uuid`; of those not met yet, too."""
-        found = dict(self.primary.diverged_before)
+        found = dict(self._diverged_before)
         found.update(
-            {server.uuid: server.diverged_gtids for server in self.servers if server.diverged_gtids}
+            {server.uuid: server.diverged_gtids for server in self.watched if server.diverged_gtids}
         )
         return found
 
     def remember_diverged(self, diverged_gtids: dict[str, GtidSet]) -> None:
         """It was found before the start that servers with these `server_uuid`s have diverged."""
-        for server in self.servers:
+        self._diverged_before = diverged_gtids
+        for server in self.watched:
             server.diverged_before = diverged_gtids
 
     def held_by_replicas(self) -> list[Held]:
-        """What each replica has proved so far; for `compare`, before the primary is asked."""
+        """What each replica has proved so far; for `compare`, before the primary is asked.
+
+        So have those that stand by, which are compared before they are used.
+        """
         return [
-            Held(replica, replica.uuid, replica.applied, replica.epoch) for replica in self.replicas
+            Held(replica, replica.uuid, replica.applied, replica.epoch)
+            for replica in (*self.replicas, *self.standby)
         ]
 
     def compare(self, held: Iterable[Held], has: GtidSet) -> None:
@@ -545,9 +614,21 @@ class Topology:
         for replica, uuid, gtids, epoch in held:
             if uuid != replica.uuid:
                 continue  # a crash may have left some of it; another server has none of it
+            replica.compared = bool(uuid)
             replica.diverged_gtids |= diverged_gtids
             since = epoch != replica.epoch
-            replica.errant = (gtids & replica.applied if since else gtids) - has
+            errant = (gtids & replica.applied if since else gtids) - has
+            if self.group and errant:
+                # Any member may be the first to have applied what all have agreed on; the group
+                # keeps out who has others.
+                errant = GtidSet(
+                    {
+                        tsid: errant.intervals(tsid)
+                        for tsid in errant.tsids
+                        if not tsid.startswith(self.group)
+                    }
+                )
+            replica.errant = errant
             for tsid in replica.errant.tsids:
                 if tsid.startswith(self.primary.uuid):
                     found = GtidSet({tsid: replica.errant.intervals(tsid)})
@@ -557,14 +638,44 @@ class Topology:
                     elif replica.lost_running:
                         replica.regained |= found
 
+    def meet(self, name: str) -> Server:
+        """A server has come, ``host:port``; it stands by."""
+        server = Server(name, Role.REPLICA)
+        self._prepare(server)
+        self.standby = [*self.standby, server]
+        return server
+
+    def add_replica(self, server: Server) -> None:
+        """Let reads go to a server that stood by; the last of `replicas` is the one that came."""
+        self.standby = [other for other in self.standby if other is not server]
+        server.left = False
+        self.replicas = [*self.replicas, server]
+
+    def remove_replica(self, server: Server) -> int:
+        """Let a replica stand by; return its index among the replicas till now."""
+        index = self.replicas.index(server)
+        self.replicas = [other for other in self.replicas if other is not server]
+        server.leave()
+        self.standby = [*self.standby, server]
+        return index
+
+    def forget(self, server: Server) -> None:
+        """A server that stood by has gone. That it has diverged counts if it comes back."""
+        self.standby = [other for other in self.standby if other is not server]
+        server.leave()
+        if server.diverged_gtids:
+            self._diverged_before[server.uuid] = server.diverged_gtids
+
     def promote(self, server: Server) -> None:
         """A replica has become the primary, and the primary a replica."""
+        if server in self.standby:
+            self.add_replica(server)
         old = self.primary
         old.role, server.role = Role.REPLICA, Role.PRIMARY
         old.opened = server.opened = False  # that counts once
         server.filters.lacking = False  # what it has is what there is
         server.lag = None
-        self.rivals = []
+        self.dispute([])
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server
         self._before_term += _EPOCHS

@@ -49,6 +49,7 @@ def _plan() -> tuple[Plan, bool]:
     parser.add_argument("--faults", help="their names, with commas; all without it")
     parser.add_argument("--workers", type=int, default=1, help="the proxy's (1)")
     parser.add_argument("--seconds", type=float, default=4, help="how long a fault lasts (4)")
+    parser.add_argument("--group", action="store_true", help="the cluster is a group")
     parser.add_argument("--write", action="store_true", help="put the figures into docs")
     parser.add_argument("--list", action="store_true", help="tell the faults, and do nothing")
     given = parser.parse_args()
@@ -59,14 +60,18 @@ def _plan() -> tuple[Plan, bool]:
     unknown = set(faults) - set(FAULTS)
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}; there are {', '.join(FAULTS)}")
+    if not given.group and all(FAULTS[name].needs_group for name in faults):
+        parser.error("these faults need --group")
     seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
-    return Plan(seed, given.minutes, faults, given.workers, given.seconds), given.write
+    plan = Plan(seed, given.minutes, faults, given.workers, given.seconds, given.group)
+    return plan, given.write
 
 
 def _run(plan: Plan, outcome: Outcome, server: str) -> str:
     """What was run, and its figures."""
     trials = sum(row.trials for row in outcome.rows.values())
     workers = "" if plan.workers == 1 else f" --workers {plan.workers}"
+    workers += " --group" if plan.group else ""
     today = time.strftime("%Y-%m-%d", time.gmtime())
     summary = [
         f"{today}: {description()}, before MySQL {server}.",

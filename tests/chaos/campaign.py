@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.chaos.clients import OTHER_PASSWORD, OTHER_USER, Accounts, make_clients
 from tests.chaos.cluster import ChaosCluster, UnhealthyError
 from tests.chaos.faults import FAULTS
+from tests.chaos.group_cluster import GroupChaosCluster
 from tests.chaos.judge import Finding, judge, lost
 from tests.chaos.proxy_watch import RECOVERY_S, ProxyWatch
 from tests.chaos.relay import Relay, RelayLoop
@@ -38,6 +39,7 @@ class Plan:
         faults: names.
         workers: the proxy's.
         seconds: how long a fault lasts, about.
+        group: the cluster is a group.
     """
 
     seed: int
@@ -45,6 +47,7 @@ class Plan:
     faults: tuple[str, ...]
     workers: int = 1
     seconds: float = 4.0
+    group: bool = False
 
 
 @dataclass
@@ -72,7 +75,7 @@ class Campaign:
         self._say = say
         self._chance = random.Random(plan.seed)
         self._outcome = Outcome()
-        self._cluster = ChaosCluster(mysqld)
+        self._cluster = GroupChaosCluster(mysqld) if plan.group else ChaosCluster(mysqld)
         self._relays: dict[RealServer, Relay] = {}
         self._trials = 0
         self._deadline = 0.0
@@ -106,8 +109,8 @@ class Campaign:
             query(f"GRANT ALL ON app.* TO {user}@'%'")
         for table in range(TABLES):
             query(f"CREATE TABLE app.registers{table} (id INT PRIMARY KEY, value BIGINT)")
-        query("CREATE TABLE app.probe (value BIGINT)")
-        query("INSERT INTO app.probe VALUES (0)")
+        query("CREATE TABLE app.probe (id INT PRIMARY KEY, value BIGINT)")
+        query("INSERT INTO app.probe VALUES (0, 0)")
         keys = self._cluster.scratch.path / "token.keys"
         keys.write_text(secrets.token_hex(32))
         keys.chmod(0o600)
@@ -115,7 +118,7 @@ class Campaign:
     # --- a round: one proxy --------------------------------------------------------------------
 
     def _round(self, number: int) -> None:
-        follows = number % 2 == 0
+        follows = number % 2 == 0 or self._plan.group
         faults = self._faults(follows=follows)
         if not faults:
             follows = True
@@ -146,7 +149,8 @@ class Campaign:
         faults = [
             fault
             for fault in wanted
-            if (follows or not fault.needs_monitor)
+            if (fault.in_group if self._plan.group else not fault.needs_group)
+            and (follows or not fault.needs_monitor)
             and (self._cluster.semi_sync or not fault.needs_semi_sync)
         ]
         self._chance.shuffle(faults)
@@ -174,7 +178,8 @@ class Campaign:
         }
         if follows:
             interval = draw(["100ms", "250ms", "1s"])
-            return options | {"failover": "read_only", "monitor_interval": interval}
+            kind = {"topology": "group"} if self._plan.group else {"failover": "read_only"}
+            return options | kind | {"monitor_interval": interval}
         return options | {"monitor_user": None, "monitor_password_file": None}
 
     @contextlib.contextmanager

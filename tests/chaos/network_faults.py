@@ -6,7 +6,7 @@ _BEGUN = "transactions that read there, and answers that had begun"
 _PRIMARY_GONE = "writes, sessions, and reads that need the primary, for as long as it lasts"
 
 
-@fault(_BEGUN, harmless=True)
+@fault(_BEGUN, harmless=True, in_group=True)
 def replica_connections_cut(scene: Scene) -> None:
     """Again and again all connections to a replica are reset."""
     for _ in range(8):
@@ -14,7 +14,7 @@ def replica_connections_cut(scene: Scene) -> None:
         scene.work_on(0.125)
 
 
-@fault(_BEGUN, harmless=True)
+@fault(_BEGUN, harmless=True, in_group=True)
 def replica_half_closed(scene: Scene) -> None:
     """A replica's side of all its connections ends (FIN), the other side does not."""
     for _ in range(4):
@@ -22,7 +22,7 @@ def replica_half_closed(scene: Scene) -> None:
         scene.work_on(0.25)
 
 
-@fault("speed: a read waits until the replica is given up", harmless=True)
+@fault("speed: a read waits until the replica is given up", harmless=True, in_group=True)
 def replica_unreachable(scene: Scene) -> None:
     """Nothing reaches a replica or comes from it, and nobody is told; then all goes on."""
     relay = scene.relays[scene.some_replica()]
@@ -31,7 +31,7 @@ def replica_unreachable(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("speed: a read waits until the replica is given up", harmless=True)
+@fault("speed: a read waits until the replica is given up", harmless=True, in_group=True)
 def replica_swallowed(scene: Scene) -> None:
     """The same, and then its connections are reset."""
     relay = scene.relays[scene.some_replica()]
@@ -40,7 +40,7 @@ def replica_swallowed(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("nothing: reads run elsewhere", harmless=True)
+@fault("nothing: reads run elsewhere", harmless=True, in_group=True)
 def replica_refused(scene: Scene) -> None:
     """The way to a replica is closed: connections are reset and refused."""
     relay = scene.relays[scene.some_replica()]
@@ -49,7 +49,7 @@ def replica_refused(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("speed", harmless=True)
+@fault("speed", harmless=True, in_group=True)
 def replica_answers_late(scene: Scene) -> None:
     """What a replica sends arrives 0.3 s late; what is sent to it does not."""
     relay = scene.relays[scene.some_replica()]
@@ -58,7 +58,10 @@ def replica_answers_late(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("sessions: each loses its connection, and does not know whether its last write was made")
+@fault(
+    "sessions: each loses its connection, and does not know whether its last write was made",
+    in_group=True,
+)
 def primary_connections_cut(scene: Scene) -> None:
     """Again and again all connections to the primary are reset."""
     for _ in range(4):
@@ -66,7 +69,7 @@ def primary_connections_cut(scene: Scene) -> None:
         scene.work_on(0.25)
 
 
-@fault(_PRIMARY_GONE)
+@fault(_PRIMARY_GONE, in_group=True)
 def primary_unreachable(scene: Scene) -> None:
     """Nothing reaches the primary or comes from it, and nobody is told; then all goes on."""
     relay = scene.relays[scene.primary]
@@ -76,7 +79,7 @@ def primary_unreachable(scene: Scene) -> None:
         relay.heal()
 
 
-@fault(_PRIMARY_GONE)
+@fault(_PRIMARY_GONE, in_group=True)
 def primary_swallowed(scene: Scene) -> None:
     """The same, and then its connections are reset."""
     relay = scene.relays[scene.primary]
@@ -86,7 +89,7 @@ def primary_swallowed(scene: Scene) -> None:
         relay.heal()
 
 
-@fault("speed", harmless=True)
+@fault("speed", harmless=True, in_group=True)
 def primary_answers_late(scene: Scene) -> None:
     """What the primary sends arrives 0.2 s late; what is sent to it does not."""
     relay = scene.relays[scene.primary]
@@ -95,7 +98,7 @@ def primary_answers_late(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("speed", harmless=True)
+@fault("speed", harmless=True, in_group=True)
 def primary_hears_late(scene: Scene) -> None:
     """What is sent to the primary arrives 0.2 s late; what it sends does not."""
     relay = scene.relays[scene.primary]

@@ -15,7 +15,7 @@ _CLIENTS = (
 )
 
 
-@fault("nothing", harmless=True)
+@fault("nothing", harmless=True, in_group=True)
 def calm(scene: Scene) -> None:
     """Nothing goes wrong, for comparison."""
     scene.work_on()
@@ -86,7 +86,7 @@ def primary_full(scene: Scene) -> None:
             scene.work_on(0.25)
 
 
-@fault("speed of writes", harmless=True)
+@fault("speed of writes", harmless=True, in_group=True)
 def commits_delayed(scene: Scene) -> None:
     """The primary gathers commits for 50 ms (binlog_group_commit_sync_delay)."""
     with scene.setting(scene.primary, "binlog_group_commit_sync_delay", "50000"):
@@ -115,7 +115,7 @@ def semi_sync_waits(scene: Scene) -> None:
                 scene.work_on(0.125)
 
 
-@fault("sessions: those whose connection to the primary is killed end")
+@fault("sessions: those whose connection to the primary is killed end", in_group=True)
 def connections_killed(scene: Scene) -> None:
     """Again and again a few connections of the proxy are killed (KILL), on any server."""
     for _ in range(20):
@@ -129,7 +129,7 @@ def _kill_some(server: RealServer) -> None:
             server.query(f"KILL {connection}")
 
 
-@fault("logins while replicas do not know the new password yet, on these replicas")
+@fault("logins while replicas do not know the new password yet, on these replicas", in_group=True)
 def accounts_altered(scene: Scene) -> None:
     """Passwords change, and servers forget whom they know (ALTER USER, FLUSH PRIVILEGES)."""
     alter = f"ALTER USER {OTHER_USER}@'%' IDENTIFIED BY '{{}}'"

@@ -79,7 +79,7 @@ def all_replicas_frozen(scene: Scene) -> None:
             replica.resume()
 
 
-@fault(_NOTHING, harmless=True)
+@fault(_NOTHING, harmless=True, in_group=True)
 def replica_offline(scene: Scene) -> None:
     """A replica sends its clients away (offline_mode = ON), as before maintenance."""
     replica = scene.some_replica()

@@ -86,6 +86,8 @@ class Fault:
         needs_failover: only for a proxy that follows promotions.
         needs_monitor: only for a proxy with a monitor.
         needs_semi_sync: only where the servers have the plugins.
+        needs_group: only where the servers are a group.
+        in_group: makes sense in a group, too.
     """
 
     name: str
@@ -97,6 +99,8 @@ class Fault:
     needs_failover: bool
     needs_monitor: bool
     needs_semi_sync: bool
+    needs_group: bool
+    in_group: bool
 
 
 def fault(
@@ -107,6 +111,8 @@ def fault(
     needs_failover: bool = False,
     needs_monitor: bool = False,
     needs_semi_sync: bool = False,
+    needs_group: bool = False,
+    in_group: bool = False,
 ) -> Callable[[Callable[[Scene], None]], Fault]:
     """Make a fault of a function: its name is the fault's, its docstring says what it does."""
 
@@ -121,6 +127,8 @@ def fault(
             needs_failover=needs_failover,
             needs_monitor=needs_monitor or needs_failover,
             needs_semi_sync=needs_semi_sync,
+            needs_group=needs_group,
+            in_group=in_group or needs_group,
         )
 
     return make

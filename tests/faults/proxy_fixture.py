@@ -41,12 +41,16 @@ class ProxyFixture:
     Attributes:
         shared: what its sessions share.
         port: where clients connect.
+        monitor: watches the servers.
         cluster: the servers, where the mocker is them.
     """
 
-    def __init__(self, shared: Shared, port: int, cluster: Cluster | None) -> None:
+    def __init__(
+        self, shared: Shared, port: int, monitor: Monitor, cluster: Cluster | None
+    ) -> None:
         self.shared = shared
         self.port = port
+        self.monitor = monitor
         self._cluster = cluster
         self._clients: list[Client] = []
 
@@ -164,7 +168,7 @@ async def before(
     await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
     signs_of_life = Liveness(proxy)
-    fixture = ProxyFixture(proxy, await listener.start(reuse_port=False), cluster)
+    fixture = ProxyFixture(proxy, await listener.start(reuse_port=False), monitor, cluster)
     signs_of_life.start()
     try:
         with garbage.judged():

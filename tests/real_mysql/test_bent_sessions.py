@@ -197,6 +197,7 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
         "audit, missing": (only(audit(limited, more, False)), b"\x010"),
         "probe": (packet_of(PROBE_SQL), b"?"),
         "settle": (only(wait_for_owned(0.001, False)), b"\x011"),
+        "settle, seen": (only(wait_for_owned(0.001, False, executed)), b"\x011"),
         "settings": (packet_of(settings), b""),
         "settings made": (
             packet_of(

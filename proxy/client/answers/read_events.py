@@ -76,7 +76,7 @@ class ReadEvents:
         self._read_timers.in_time()
         self._current.outcome.dispatched_us = utc_us()
         executed = None if answer is None else answer.executed
-        owned = EMPTY if answer is None else answer.owned
+        owned = EMPTY if answer is None else self._shared.topology.committed(answer.owned)
         return self._read.probe_answered(executed, owned, self._now())
 
     def primary_silent(self) -> Step:
@@ -222,7 +222,7 @@ class ReadEvents:
         executed, server, shared = answer.executed, primary.server, self._shared
         if not answer.names:
             shared.sessions.stopped_naming(server)
-        self._state.on_probe(executed, answer.owned)
+        self._state.on_probe(executed, shared.topology.committed(answer.owned))
         server.add_proof(executed, primary.epoch)
         asked_us, answered_us = self._current.outcome.dispatched_us, utc_us()
         shared.ledger.record_proof(server, "probed", executed, asked_us, answered_us)

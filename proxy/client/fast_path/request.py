@@ -215,7 +215,7 @@ class FastRequests(FastPath):
         primary, topology = self._servers.primary, self._topology
         if primary is None or primary.server is not topology.primary or not primary.is_free:
             return False
-        if topology.rivals or not primary.server.gtids or not self._names_writes:
+        if topology.withheld or not primary.server.gtids or not self._names_writes:
             return False
         lease = self._lease
         if lease is not None and lease.is_unnamed and names_id(packet):

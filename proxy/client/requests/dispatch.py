@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
-from protocol.gtid import EMPTY
+from protocol.gtid import EMPTY, GtidSet
 from proxy.client.requests import command_batch
 from proxy.client.statements.confirmation import beside_wait, columns
 from proxy.client.statements.defaults import ask_start
@@ -21,8 +21,9 @@ from proxy.client.statements.wait_for_owned import wait_for_owned
 from proxy.server.statement_packet import statement_packet
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
+from routing.consistency.rules import CURRENT
 from routing.policy import on_primary
-from routing.request import diagnostics
+from routing.request import diagnostics, refusal
 from routing.request.step import Refuse
 from routing.session.diagnostics_area import (
     KEEPING_CONDITIONS,
@@ -142,7 +143,7 @@ class Dispatch:
     def to_primary(self, primary: ServerConnection) -> None:
         """Write it to the primary, or say why not; questions that it must wait for go first."""
         command = self._current.command
-        if (self._topology.rivals and self._withheld()) or self._is_refused(primary):
+        if (self._topology.withheld and self._withheld()) or self._is_refused(primary):
             return
         self._current.on_sent()
         self._servers.activate(primary)
@@ -219,13 +220,21 @@ class Dispatch:
         if settles and command_batch.can_wait(command):
             self.save_found_rows(primary)
             budget = command.rules.wait_budget
-            primary.send(wait_for_owned(budget, primary.query_attributes))
+            primary.send(wait_for_owned(budget, primary.query_attributes, self._seen(command)))
             self._read_timers.after_wait(budget + self._probes.patience)
             return True
         if self._snapshots.divides(command, outcome):
             self.save_found_rows(primary)
             return self._snapshots.asks(primary, command, outcome)
         return False
+
+    def _seen(self, command: Command) -> GtidSet:
+        """What was seen that the primary of a group may not even have begun to commit."""
+        topology = self._topology
+        if not topology.group:
+            return EMPTY
+        scope = self._state.reading(command.rules, topology.term, self._now())
+        return scope.everything - topology.primary.applied
 
     def _in_front(self, primary: ServerConnection, *, settles: bool) -> Batch:
         """What the primary is told and asked in front of the command, in one write with it."""
@@ -238,7 +247,7 @@ class Dispatch:
         if statement is not None and statement.assignments:
             batch += command_batch.prepare_before(primary.mirror, command, state, self._prepared)
         if settles:
-            batch += wait_for_owned(command.rules.wait_budget, attributes)
+            batch += wait_for_owned(command.rules.wait_budget, attributes, self._seen(command))
         if transaction.reads is not None:
             batch += self._snapshots.in_front(primary, command, outcome)
         # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
@@ -337,18 +346,20 @@ class Dispatch:
             primary.send(ask_found_rows(primary.query_attributes))
 
     def _withheld(self) -> bool:
-        """Refuse what may write while it is not clear who the primary is, as if it were read only.
+        """Refuse what may write while no write is served, as if the primary were read only.
 
         A refused COMMIT must be rolled back; so the session ends here.
         """
-        command = self._current.command
+        command, topology = self._current.command, self._topology
         inside = self._state.transaction.is_open
         if not command_batch.may_be_withheld(command, self._current.outcome, inside=inside):
+            if topology.lacks_quorum and command.is_read and command.rules.level in CURRENT:
+                self._own_answers.refuse_whole(refusal.no_quorum(topology.withheld))
+                return True
             return False
-        names = " and ".join(server.name for server in self._topology.rivals)
         message = (
             "The MySQL server is running with the --read-only option so it cannot execute this"
-            f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
+            f" statement (Tidegate: {topology.withheld})"
         )
         code = ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT
         statement = command.statement

@@ -643,3 +643,79 @@ def test_a_server_is_silent_until_it_sends_something_or_its_time_is_over() -> No
     assert server.is_silent(59.0)
     server.set_reachable()
     assert not server.is_silent(59.0)
+
+
+# Servers that come and go.
+
+
+def test_a_server_that_comes_stands_by_until_it_is_added() -> None:
+    topology = Topology("a:1", ["b:2"], proof_max_age=7.0)
+    before = topology.replicas
+    new = topology.meet("c:3")
+    assert topology.standby == [new]
+    assert topology.replicas is before
+    assert new.proof_max_age == 7.0
+    assert [held.replica.name for held in topology.held_by_replicas()] == ["b:2", "c:3"]
+    topology.add_replica(new)
+    assert [server.name for server in topology.replicas] == ["b:2", "c:3"]
+    assert [server.name for server in before] == ["b:2"]  # as somebody may still walk over it
+    assert topology.standby == []
+
+
+def test_nothing_that_was_decided_for_a_replica_stands_when_it_has_left() -> None:
+    topology = Topology("a:1", ["b:2", "c:3"])
+    server = topology.replicas[0]
+    server.observe(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
+    epoch = server.epoch
+    assert topology.stands(server, epoch, topology.term, 1.0, True)
+    assert topology.remove_replica(server) == 0
+    assert not topology.stands(server, epoch, topology.term, 1.0, True)
+    server.set_reachable()
+    assert not topology.stands(server, epoch, topology.term, 1.0, True)
+    assert not server.add_proof(gtids(f"{V}:6"), epoch)
+    assert server.applied == EMPTY
+    topology.add_replica(server)
+    assert not topology.stands(server, epoch, topology.term, 1.0, True)
+
+
+def test_what_a_replica_lost_while_it_stood_by_is_noticed() -> None:
+    topology = Topology("a:1", ["b:2"])
+    (server,) = topology.replicas
+    server.observe(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
+    topology.remove_replica(server)
+    server.observe(U, STARTED, gtids(f"{V}:1-3"), EMPTY)
+    assert server.lost_running
+
+
+def test_that_a_server_has_diverged_outlives_its_going() -> None:
+    topology = Topology("a:1", ["b:2"])
+    (server,) = topology.replicas
+    server.observe(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
+    server.diverged_gtids = gtids(f"{V}:5")
+    topology.remove_replica(server)
+    topology.forget(server)
+    assert topology.watched == [topology.primary]
+    assert topology.diverged_gtids == {U: gtids(f"{V}:5")}
+    again = topology.meet("b:2")
+    again.observe(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
+    assert again.has_diverged
+
+
+# A group.
+
+
+def test_in_a_group_any_member_may_be_the_first_to_commit() -> None:
+    topology = Topology("a:1", ["b:2"])
+    (replica,) = topology.replicas
+    topology.primary.observe(U, STARTED, gtids(f"{W}:1-5"), EMPTY)
+    replica.observe(V, STARTED, gtids(f"{W}:1-6,{V}:1"), EMPTY)
+    held = topology.held_by_replicas()
+    owned = gtids(f"{W}:8")
+    assert topology.committed(owned) == owned
+    topology.compare(held, gtids(f"{W}:1-5"))
+    assert replica.errant == gtids(f"{W}:6,{V}:1")
+    topology.group = W
+    assert topology.committed(owned) == gtids(f"{W}:1-6:8,{V}:1")
+    topology.compare(held, gtids(f"{W}:1-5"))
+    assert replica.errant == gtids(f"{V}:1")
+    assert topology.source_uuid == W
