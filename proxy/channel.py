@@ -41,18 +41,13 @@ class PacketChannel(asyncio.BufferedProtocol):
         sequence_id: the id of the next packet, in either direction.
         peer: the peer's address, kept when the connection has ended.
         user: the name that a client wants to log in with, once it has sent it.
+        address: which of a server's addresses it leads to; empty where that does not matter.
     """
-
-    # A transport of uvloop's refers to the protocol object that it began with as long as it lives.
-    __slots__ = (
-        *("_ahead", "_broken", "_closed", "_enough", "_numbered", "_received", "_tls"),
-        *("_transport", "_unsent", "_wanted", "max_payload", "peer", "sequence_id", "user"),
-    )
 
     def __init__(self, max_payload: int) -> None:
         self.max_payload = max_payload
         self.sequence_id = 0
-        self.peer = self.user = ""
+        self.peer = self.user = self.address = ""
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._wanted = _HEADER

@@ -14,6 +14,7 @@ from proxy.client.listener import Listener
 from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
+from proxy.monitor.name_watch import NameWatch
 from proxy.observe.ledger import Ledger
 from proxy.server.logins import Logins
 from proxy.server.pool import Pool
@@ -179,6 +180,8 @@ async def serve(
         await shared.kept_scopes.start()  # before any client can write
     if shared.other_workers is not None:
         await shared.other_workers.start(shared.kill_targets.answer)
+    names = NameWatch(shared)
+    names.start()
     monitor = Monitor(shared)
     await monitor.start()
     await shared.server_greeting.learn(shared.topology.primary, config, metrics)
@@ -211,6 +214,7 @@ async def serve(
         for listener in listeners:
             listener.stop()
         await monitor.stop()
+        await names.stop()
         await liveness.stop()
         await idle_release.stop()
         await keepalive.stop()

@@ -186,7 +186,12 @@ class Config:
 
     def warnings(self) -> list[str]:
         """Settings that work but are most likely not intended; one sentence each."""
-        return [*self._without_effect(), *self._short_bounds(), *self._readable_secrets()]
+        return [
+            *self._without_effect(),
+            *self._short_bounds(),
+            *self._unverified(),
+            *self._readable_secrets(),
+        ]
 
     def _without_effect(self) -> Iterator[str]:
         if not self.may_have_replicas:
@@ -214,6 +219,14 @@ class Config:
                     f" monitor-interval ({self.monitor_interval * 1000:.9g}ms), so reads ask the"
                     " primary whenever the last check of it is older than the bound"
                 )
+
+    def _unverified(self) -> Iterator[str]:
+        if self.topology == "auto" and self.server_tls not in ("verify_ca", "verify_identity"):
+            yield (
+                'topology = "auto": whoever has REPLICATION SLAVE on the primary names servers that'
+                f' passwords are sent to, and server-tls = "{self.server_tls}" lets every server'
+                ' do; want server-tls = "verify_ca" or "verify_identity"'
+            )
 
     def _readable_secrets(self) -> Iterator[str]:
         for name, path in (

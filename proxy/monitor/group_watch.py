@@ -72,7 +72,8 @@ class GroupWatch:
             self._may_not_see(server, error)
             return False
         self._hidden.discard(server)
-        if view is not None and view.takes_part and self.group is None:
+        named = server in self._membership.configured  # those that were found may be in another one
+        if view is not None and view.takes_part and self.group is None and named:
             _log.info("server %s is a member of the group %s", server.name, view.group)
             self._election.follow_group()
         if self.group is not None:

@@ -13,6 +13,7 @@ from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.monitor.binlog_lag import BinlogLag
+from proxy.monitor.discovery import Discovery
 from proxy.monitor.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
 from proxy.monitor.group_watch import GroupWatch
 from proxy.monitor.lag import LagWatch
@@ -79,6 +80,7 @@ class Monitor:
         )
         self._tasks: dict[Server, asyncio.Task[None]] = {}
         self._watches = False
+        self._one_server: set[tuple[str, str]] = set()  # names of one server, which was logged
         self._connections: dict[Server, ServerConnection] = {}
         self._filters_hidden: set[Server] = set()  # may not be asked for filters, which was logged
         self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
@@ -87,6 +89,7 @@ class Monitor:
         self._lag = LagWatch(shared, self._login.username, self._binlog)
         self.membership = Membership(shared, self)
         self._group = GroupWatch(shared, self._login.username, self._succession, self.membership)
+        self._discovery = Discovery(shared, self._login.username, self._succession, self.membership)
 
     async def start(self) -> None:
         """Begin to watch; where the primary is followed, return after a look at each server.
@@ -102,10 +105,12 @@ class Monitor:
             await asyncio.gather(*(self._look(server) for server in topology.servers))
             # Those that are named say who else there is, and who of these is the primary.
             self._group.take_members()
+            self._discovery.judge()
             await asyncio.gather(*(self._look(server) for server in topology.standby))
             await self._succession.judge()
             if topology.standby:
                 await self._look(topology.primary)
+                self._discovery.judge()
                 self.membership.admit()
         self._watches = True
         for server in topology.watched:
@@ -136,6 +141,7 @@ class Monitor:
         self._filters_hidden.discard(server)
         self._sources_hidden.discard(server)
         self._group.gone(server)
+        self._discovery.forget(server)
 
     def _drop(self, server: Server) -> None:
         connection = self._connections.pop(server, None)
@@ -157,7 +163,25 @@ class Monitor:
         await self._look(server)
         self._group.take_members()
         await self._succession.judge()
+        self._discovery.judge()
         self.membership.admit()
+        self._warn_of_second_names()
+
+    def _warn_of_second_names(self) -> None:
+        """Log servers that are there by two names."""
+        named: dict[str, str] = {}
+        for server in self._shared.topology.servers:
+            if server.probe_result is not ProbeResult.ANSWERED:
+                continue
+            first = named.setdefault(server.uuid, server.name)
+            if first != server.name and (first, server.name) not in self._one_server:
+                self._one_server.add((first, server.name))
+                _log.warning(
+                    "%s and %s are one server, with server_uuid %s: name it once",
+                    first,
+                    server.name,
+                    server.uuid,
+                )
 
     async def _look(self, server: Server) -> None:
         """Look at a server, and note how that ended."""
@@ -266,8 +290,9 @@ class Monitor:
             shared.metrics.gap(server.name, server.gap)
             if server.regained:
                 await self._ask_purged(server, connection)
+        sees_replicas = not self._discovery.asks or await self._discovery.ask(server, connection)
         await self._ask_lag(server, connection)
-        if server in self._sources_hidden or not sees_group:
+        if server in self._sources_hidden or not (sees_group and sees_replicas):
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
         if shared.sharing is not None:

@@ -68,6 +68,11 @@ class PrimaryElection:
         """Whether another server may become the primary."""
         return self._election is not None
 
+    @property
+    def missing(self) -> PrimaryTerm | None:
+        """The last term, if its primary is a server that nobody has named."""
+        return None if not self._term.number or self._known(self._term) else self._term
+
     async def begin(self) -> None:
         """Take up what is kept, before the first look at a server.
 
@@ -163,15 +168,24 @@ class PrimaryElection:
         election.former = frozenset(term.server_uuid for term in terms) - {election.kept}
         if self.group is None and self._known(self._term) is None:
             _log.warning(
-                "state file: the primary since term %d is %s, which is not configured; it is passed"
-                " over. Each cluster needs a state-dir of its own",
+                "state file: the primary since term %d is %s, which is not configured; it is %s."
+                " Each cluster needs a state-dir of its own",
                 self._term.number,
                 self._term.address,
+                "looked for" if self._shared.config.topology == "auto" else "passed over",
             )
 
     def _known(self, term: PrimaryTerm) -> Server | None:
-        servers = self._shared.topology.watched
-        return next((server for server in servers if server.name == term.address), None)
+        """Its primary; one that stands by has to show that it is that server."""
+        topology = self._shared.topology
+        server = next((server for server in topology.watched if server.name == term.address), None)
+        if (
+            self.group is None
+            and server in topology.standby
+            and (not server.takes_writes or server.uuid != term.server_uuid)
+        ):
+            return None
+        return server
 
     def _follow_term(self, election: Election | GroupElection) -> None:
         """Route to the primary of the last term."""
@@ -234,7 +248,11 @@ class PrimaryElection:
     def _warn_of_read_write_replicas(self) -> None:
         """Log servers that take writes and are neither the primary nor one of its rivals."""
         topology = self._shared.topology
-        read_write = {other for other in topology.replicas if other.takes_writes}
+        read_write = {
+            other
+            for other in topology.replicas
+            if other.takes_writes and other.uuid != topology.primary.uuid
+        }
         read_write.difference_update(topology.rivals)
         for server in read_write - self._read_write_replicas:
             _log.warning(
@@ -248,6 +266,9 @@ class PrimaryElection:
 
 def promote(shared: Shared, server: Server) -> None:
     """Another server is the primary: sessions, which lived on the old one, have to end."""
+    if server in shared.topology.standby:
+        shared.topology.add_replica(server)
+        shared.sessions.on_replica_added(len(shared.topology.replicas))
     shared.pool.drop_all(shared.topology.primary, "changed")
     shared.pool.drop_all(server, "changed")
     shared.topology.promote(server)

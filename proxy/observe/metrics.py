@@ -32,7 +32,7 @@ Part = Literal["end_to_end", "last_hop", "transport", "apply"]
 LagMeans = Literal["binlog", "performance_schema", "heartbeat"]
 StreamEnd = Literal["denied", "lost", "malformed", "refused", "unlogged"]
 LogTask = Literal["compress", "delete", "list"]
-Dropped = Literal["age", "changed", "full", "lost", "refused", "room", "stopped", "unfit"]
+Dropped = Literal["age", "changed", "full", "lost", "moved", "refused", "room", "stopped", "unfit"]
 
 MAX_CAUSES: Final = 32
 """Distinct causes that one family tells apart; further ones are counted as "other"."""

@@ -152,6 +152,7 @@ class ServerConnection:
         server: which server it leads to.
         epoch: the server's incarnation that it was opened to.
         thread_id: the server's id of it.
+        address: which of the server's addresses it leads to; empty if that is not known.
         opened_at: when, monotonic s.
         kept: it was opened for an earlier login (`proxy.server.pool`).
         renewed: the proxy has begun its session by COM_RESET_CONNECTION or COM_CHANGE_USER, where
@@ -184,6 +185,7 @@ class ServerConnection:
         self.server = server
         self.capabilities = capabilities
         self.thread_id = thread_id
+        self.address = ""
         self.epoch = 0
         self.opened_at = 0.0
         # Flags side by side take a byte each.
@@ -516,6 +518,7 @@ class ServerConnection:
     def _copy(self, stage: Stage) -> ServerConnection:
         other = ServerConnection(self.server, self.capabilities, self.thread_id)
         other._stage = stage
+        other.address = self.address
         other.epoch = self.epoch
         other.opened_at = self.opened_at
         other.keepable = self.keepable

@@ -195,6 +195,9 @@ class Logins:
         met: ConnectionAttempt | IdleConnection | None,
     ) -> ServerConnection:
         attempt = met if isinstance(met, ConnectionAttempt) else None
+        if attempt is not None and not attempt.leads_there:
+            attempt.leave()
+            attempt = None
         if attempt is None:
             kept = self._take(
                 server, login, tracking, met if isinstance(met, IdleConnection) else None

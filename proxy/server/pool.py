@@ -193,6 +193,13 @@ class Pool:
         self.drop_all(server, "changed")
         self._kept.pop(server, None)
 
+    def drop_elsewhere(self, server: Server) -> None:
+        """Close those that lead to another address of a server than new ones do."""
+        for kept in self.of(server):
+            address = kept.connection.address
+            if address and not server.addresses.leads_to(address):
+                self.drop(kept, "moved")
+
     def close(self) -> None:
         """Keep none any more."""
         self._most = 0

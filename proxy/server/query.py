@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,8 @@ from routing.session.defaults import COLUMN, ROOM, defaults_of
 if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from routing.servers.topology import Server
+
+_log = logging.getLogger(__name__)
 
 _UPTIME: Final = (
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME='Uptime')"
@@ -173,6 +176,32 @@ def _not_null(value: bytes | None) -> bytes:
     return value
 
 
+def _check_address(connection: ServerConnection) -> None:
+    """See to it that a connection leads to its server still, whose name may have moved.
+
+    Raises:
+        ChannelClosedError: it does not.
+    """
+    server, address = connection.server, connection.address
+    if address and not server.addresses.leads_to(address):
+        raise ChannelClosedError(f"server {server.name} is not at {address} any more")
+
+
+def _note_address(connection: ServerConnection, former: str) -> None:
+    """Note where a server is; `former` is the `server_uuid` that its name led to before."""
+    server = connection.server
+    before, server.address = server.address, connection.address
+    if former not in ("", server.uuid):
+        _log.warning(
+            "%s is another server now: %s at %s, where %s at %s was before",
+            server.name,
+            server.uuid,
+            server.address or "an unknown address",
+            former,
+            before or "an unknown address",
+        )
+
+
 def _number(value: bytes | None, fault: str) -> int:
     if value is None or not _NUMBER.fullmatch(value):
         raise MalformedPacketError(f"the server's {fault}")
@@ -197,9 +226,11 @@ async def identify(
     Raises:
         PacketLimitLoweredError: it does not take the question; the next one will be short.
         ServerRefusedError, ProtocolError: as `query`.
-        ChannelClosedError: as `query`; or the server is another incarnation by now.
+        ChannelClosedError: as `query`; or the server is another incarnation by now, or its name
+            leads elsewhere.
     """
     server = connection.server
+    _check_address(connection)
     before = server.applied
     epoch = server.epoch
     asked_at = time.monotonic()
@@ -230,10 +261,14 @@ async def identify(
     started = server.started
     if question is not _PRESENT:
         started = (asked_us / 1e6 - uptime - 1, answered_us / 1e6 - uptime)
+    _check_address(connection)
     name = uuid.decode("ascii", "replace")
+    former = server.uuid
     connection.epoch = server.observe(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
     )
+    if server.uuid == name:
+        _note_address(connection, former)
     if confirms:
         server.add_confirmation(connection.epoch, asked_at)
     grew = grew or server.epoch != epoch

@@ -11,6 +11,8 @@ makes sure that the old primary is read only or gone. Each of these can be seen:
   merely restarted proves nothing: its configuration may have opened it. A server whose replication
   is stopped still counts as a replica.
 * The primary *has stepped down* for it if the primary is gone, is read only, or replicates from it.
+* A server that is named twice, as where a name of its own leads to the primary, claims nothing as
+  against itself.
 * While the primary has not, or several claim, nobody can tell to which of them other programs
   write. They are *rivals*, and none of them gets a write, until all but one are read only,
   replicate or are gone.
@@ -99,7 +101,12 @@ class Election:
         self._had = server.applied
 
     def _claiming(self, now: float) -> list[Server]:
-        found = [server for server in self._topology.replicas if self._claims(server)]
+        primary = self._topology.primary
+        found = [
+            server
+            for server in self._topology.replicas
+            if server.uuid != primary.uuid and self._claims(server)
+        ]
         self._claimed_at = {server: self._claimed_at.get(server, now) for server in found}
         return found
 

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from protocol.gtid import EMPTY, GtidSet, united
 from routing.servers.clock import Clock
 from routing.servers.filters import Filters
+from routing.servers.host_addresses import HostAddresses
 from routing.servers.lag import Lag
 from routing.servers.observations import Observations
 from routing.servers.rate_limit import RateLimit
@@ -69,7 +70,9 @@ class Server:
         name: ``host:port``; what metrics, log and messages call it.
         role: primary or replica.
         down_until: until when (monotonic s) it is not asked, since it could not be reached.
+        addresses: what its host name leads to.
         uuid: `@@server_uuid`; empty until it was first reached.
+        address: the one where it was asked for that.
         epoch: counts incarnations seen.
         started_epoch: the one in which it was last seen to have started since it was asked before:
             connections of earlier ones are broken, whether that was noticed or not. (A start that
@@ -113,7 +116,9 @@ class Server:
         self.name = name
         self.role = role
         self.down_until = 0.0
+        self.addresses = HostAddresses(name.rpartition(":")[0].strip("[]"))
         self.uuid = ""
+        self.address = ""
         self.epoch = 0
         self.started_epoch = 0
         self.version = ""
@@ -426,6 +431,17 @@ class Server:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
         if self.down_until:
             self.down_until = max(self.down_until, until)
+
+    def on_moved(self, now: float) -> None:
+        """Its name leads elsewhere (`HostAddresses`): what is there is not known; monotonic s.
+
+        Sessions cannot leave a primary for what may be the same server: who asks it finds out.
+        """
+        self.set_reachable()
+        self.compared = False
+        if self.role is Role.REPLICA:
+            self._mistaken = self.applied
+            self._begin(EMPTY, now)
 
     def set_reachable(self) -> None:
         """A connection was opened."""

@@ -419,6 +419,14 @@ def test_binary_logs_that_nobody_reads_are_warned_about() -> None:
         load(None, PRIMARY | {"binlog-lag": ["yes"]})
 
 
+def test_servers_that_are_found_and_not_verified_are_warned_about() -> None:
+    found = PRIMARY | {"topology": ["auto"], "monitor-user": ["w"]}
+    (warning,) = load(None, found).warnings()
+    assert "REPLICATION SLAVE" in warning
+    assert not load(None, found | {"server-tls": ["verify_identity"]}).warnings()
+    assert not load(None, found | {"topology": ["group"]}).warnings()
+
+
 @pytest.mark.parametrize("text", ["heartbeat", "a.b.c", "a.b; DROP TABLE c", "a.`b", "`a`.b`c", ""])
 def test_what_is_no_table(text: str) -> None:
     with pytest.raises(ConfigError):

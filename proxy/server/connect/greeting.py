@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from protocol.errors import ProtocolError
 from protocol.handshake import HandshakeResponse41, HandshakeV10
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.server.connect.lookup import look_up
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError, unreachable
 from proxy.server.tcp import keep_watch
 
@@ -34,6 +36,9 @@ ALWAYS: Final = (
 )
 """Capabilities of every connection that the proxy opens."""
 
+_ATTEMPT_S: Final = 0.5
+"""How long one address may take to accept a connection while others are left to try."""
+
 
 @dataclass(slots=True)
 class ConnectionAttempt:
@@ -45,18 +50,25 @@ class ConnectionAttempt:
         server: which it leads to.
         channel: the connection.
         greeting: what the server said.
+        address: which of the server's addresses it leads to.
         slot: the session's right to it, if it has one.
     """
 
     server: Server
     channel: PacketChannel
     greeting: HandshakeV10
+    address: str = ""
     slot: Slot | None = None
 
     @property
     def closed(self) -> bool:
         """Whether it cannot be used any more."""
         return self.channel.closed
+
+    @property
+    def leads_there(self) -> bool:
+        """Whether it leads to the server still, whose name may have moved meanwhile."""
+        return not self.address or self.server.addresses.leads_to(self.address)
 
     def give_way(self, server: Server) -> None:
         """Another session waits for a connection: the client gets a new one when it logs in."""
@@ -118,23 +130,43 @@ async def read_greeting(server: Server, config: Config) -> HandshakeV10:
 
 
 async def connect(server: Server) -> PacketChannel:
-    """Connect, and no more.
+    """Connect to the server's current address, or to another one if that cannot be reached.
 
     Raises:
         OSError: no server answers there, or the name is not known.
     """
-    host, _, port = server.name.rpartition(":")
+    addresses = server.addresses
+    if not addresses.answer:
+        answer = await look_up(server)
+        if not addresses.answer:  # nobody has taken it meanwhile
+            addresses.add(answer)
+    former = addresses.current
+    *first, last = addresses.candidates
+    for address in first:
+        with suppress(OSError):  # and TimeoutError, which is one
+            async with asyncio.timeout(_ATTEMPT_S):
+                return await _connect(server, address, former)
+    return await _connect(server, last, former)
+
+
+async def _connect(server: Server, address: str, former: str) -> PacketChannel:
+    """Connect to one address of a server; `former` was current when the first one was tried.
+
+    Raises:
+        OSError: no server answers there.
+    """
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
     channel.read_ahead()
+    port = int(server.name.rpartition(":")[2])
     try:
-        await asyncio.get_running_loop().create_connection(
-            lambda: channel, host.strip("[]"), int(port)
-        )
+        await asyncio.get_running_loop().create_connection(lambda: channel, address, port)
     except BaseException:
         # uvloop does not tell of a connection's end where it was made and then not waited for.
         channel.connection_lost(None)
         raise
     keep_watch(channel.transport)
+    channel.address = address
+    server.addresses.use(address, former)
     return channel
 
 
@@ -154,7 +186,8 @@ async def await_greeting_on(channel: PacketChannel, server: Server) -> Connectio
         ChannelClosedError, ProtocolError: it left, or broke the protocol.
     """
     try:
-        return ConnectionAttempt(server, channel, _greeting(await channel.read_packet()))
+        greeting = _greeting(await channel.read_packet())
+        return ConnectionAttempt(server, channel, greeting, channel.address)
     except BaseException:
         channel.abort()
         raise

@@ -143,6 +143,7 @@ async def _open(
         if algorithm is not Algorithm.UNCOMPRESSED:
             channel = _compressed(channel, algorithm)
         connection = ServerConnection(server, capabilities, greeting.thread_id, channel)
+        connection.address = attempt.address
         connection.opened_at = time.monotonic()
         if role is Role.REPLICA:
             connection.settings = replica_settings(tracking)

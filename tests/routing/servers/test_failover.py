@@ -228,6 +228,21 @@ def test_an_old_primary_that_comes_back_writable(world: World) -> None:
     assert world.rivals == ["b:1", "a:1"]
 
 
+def test_the_primary_by_a_second_name_is_no_rival(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of its own leads to whichever server is the primary, and all are named as well."""
+    monkeypatch.setitem(UUIDS, "b", UUIDS["a"])
+    world.sees(world.b)
+    assert world.look() == "a:1"
+    assert world.topology.rivals == []
+    world.sees(world.b, read_only=True)
+    world.look()
+    world.sees(world.b)  # which is seen by that name a look earlier, or later
+    assert world.look() == "a:1"
+    assert world.topology.rivals == []
+
+
 def test_one_that_opened_before_another_was_followed_is_its_rival(world: World) -> None:
     """Another worker has decided, which had not seen that this server was opened."""
     world.has[world.b] = f"{SOURCE}:1-9"
