@@ -12,6 +12,8 @@ GRANT REPLICATION CLIENT ON *.* TO 'monitor'@'%';
 GRANT SELECT ON performance_schema.replication_applier_filters TO 'monitor'@'%';
 GRANT SELECT ON performance_schema.replication_connection_status TO 'monitor'@'%';
 GRANT SELECT ON performance_schema.replication_applier_status_by_worker TO 'monitor'@'%';
+GRANT SELECT ON performance_schema.replication_applier_status_by_coordinator TO 'monitor'@'%';
+GRANT SELECT ON performance_schema.replication_applier_configuration TO 'monitor'@'%';
 
 CREATE USER 'replicator'@'%' IDENTIFIED BY 'replicator-demo';
 GRANT REPLICATION SLAVE ON *.* TO 'replicator'@'%';

@@ -76,6 +76,7 @@ def build(
         config.primary_fallback_rate,
         config.proof_max_age,
         allows_filters=config.filtered_replicas == "allow",
+        reads_lagging=config.on_max_lag == "stale",
         for_primary=config.for_primary,
     )
     ledger = Ledger(metrics, records, config.proxy_name)

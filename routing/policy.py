@@ -247,9 +247,9 @@ def _relies_on_own(session: Session, topology: Topology, requirement: Requiremen
 
 def _best_effort(session: Session, topology: Topology, now: float) -> Decision:
     """The first replica that can be asked, whatever it has."""
-    chosen = _reachable(session, topology, now, guarded=False)
+    chosen = _reachable(session, topology, now, guarded=False, lagging=topology.reads_lagging)
     if chosen is None:
-        return _without_replica(session, topology)
+        return _without_replica(session, topology, now)
     return Decision(chosen, Reason.READ, Proof.NONE)
 
 
@@ -257,15 +257,23 @@ def _probe(
     session: Session, rules: Rules, topology: Topology, scope: ScopeState, now: float
 ) -> Decision:
     """The primary is to be asked what the read must see, unless no replica could answer anyway."""
-    compared = rules.level is _BOUNDED or scope.term == topology.term
-    if compared and _reachable(session, topology, now, guarded=True) is None:
-        return _without_replica(session, topology)
+    bounded = rules.level is _BOUNDED
+    lagging = bounded or topology.reads_lagging
+    if (bounded or scope.term == topology.term) and (
+        _reachable(session, topology, now, guarded=True, lagging=lagging) is None
+    ):
+        return _without_replica(session, topology, now)
     return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
 
 
 def stale(session: Session, topology: Topology, now: float) -> Server | None:
     """The replica for a read whose guarantee is given up, since the primary does not answer."""
-    return _reachable(session, topology, now, guarded=True)
+    return _reachable(session, topology, now, guarded=True, lagging=topology.reads_lagging)
+
+
+def may_be_stale(server: Server, topology: Topology) -> bool:
+    """Whether a replica's answer may be given though it lacks what the read had to see."""
+    return topology.reads_lagging or not server.lagging
 
 
 def _is_bound(session: Session) -> bool:
@@ -312,7 +320,7 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
         server = replicas[index]
         index += 1
         if (
-            now < server.down_until
+            (now < server.shunned_until and _is_shunned(server, rules, topology, now))
             or (picky and session.avoids(server, now))
             or not server.gtids_trustworthy
             or (seen_on is not None and server is not seen_on)
@@ -340,13 +348,31 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
         return on_primary(topology, Reason.REPLICA_BEHIND)
     if unordered:
         return on_primary(topology, Reason.COMMIT_ORDER)
-    return _without_replica(session, topology)
+    return _without_replica(session, topology, now)
 
 
-def _without_replica(session: Session, topology: Topology) -> Decision:
-    """To the primary: no replica is there, or none that takes what the session carries."""
-    refused = session.rejections.last and session.rejections.causes(session.state_versions)
-    return on_primary(topology, Reason.REPLICA_REFUSED if refused else Reason.NO_REPLICA)
+def _without_replica(session: Session, topology: Topology, now: float) -> Decision:
+    """To the primary: no replica is there, or none that may or can answer the session."""
+    if session.rejections.last and session.rejections.causes(session.state_versions):
+        return on_primary(topology, Reason.REPLICA_REFUSED)
+    lags = _lags(topology, now)
+    return on_primary(topology, Reason.REPLICA_LAGGING if lags else Reason.NO_REPLICA)
+
+
+def _lags(topology: Topology, now: float) -> bool:
+    """Whether a replica is left out only since it is too far behind."""
+    return any(server.lagging and now >= server.down_until for server in topology.replicas)
+
+
+def _is_shunned(server: Server, rules: Rules, topology: Topology, now: float) -> bool:
+    """Whether a replica that is down or too far behind gets no read by these rules."""
+    if now < server.down_until:
+        return True
+    if rules.level is _BOUNDED:
+        return False  # that is a limit of its own
+    if not topology.reads_lagging:
+        return True
+    return any(now >= other.shunned_until for other in topology.replicas)
 
 
 def _goes_on(
@@ -356,16 +382,30 @@ def _goes_on(
 
     From any other server it needs a bound of what was seen, which only the primary knows.
     """
-    usable = now >= seen_on.down_until and not session.avoids(seen_on, now)
+    usable = now >= seen_on.shunned_until and not session.avoids(seen_on, now)
     return usable and seen_on.epoch == scope.seen_epoch and seen_on is not topology.primary
 
 
-def _reachable(session: Session, topology: Topology, now: float, *, guarded: bool) -> Server | None:
+def _reachable(
+    session: Session, topology: Topology, now: float, *, guarded: bool, lagging: bool
+) -> Server | None:
+    """The first replica that can be asked.
+
+    Args:
+        session: who asks.
+        topology: who could be asked.
+        now: monotonic, s.
+        guarded: its GTIDs have to tell what it has.
+        lagging: it may be one that is too far behind to be read, if there is no other.
+    """
     replicas = topology.replicas
+    last: Server | None = None
     for offset in range(len(replicas)):
         server = replicas[(session.preferred + offset) % len(replicas)]
         if guarded and not server.gtids_trustworthy:
             continue
-        if now >= server.down_until and not session.avoids(server, now):
+        if now >= server.shunned_until and not session.avoids(server, now):
             return server
-    return None
+        if lagging and last is None and now >= server.down_until:
+            last = None if session.avoids(server, now) else server
+    return last

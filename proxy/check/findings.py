@@ -6,6 +6,7 @@ from typing import Final
 
 from proxy.check.server_facts import Channel, ServerFacts
 from proxy.config import Config
+from proxy.monitor.lag import FURTHER_TABLES, TABLES
 from routing.servers.topology import Role
 from routing.session.defaults import differences
 from routing.stable_enum import StableStrEnum
@@ -78,7 +79,7 @@ def _of_server(config: Config, facts: ServerFacts, servers: Sequence[ServerFacts
     known = {other.variables.get("server_uuid", "") for other in servers}
     yield from _of_replica(config, facts)
     for channel in facts.channels or ():
-        yield from _of_channel(channel, known)
+        yield from _of_channel(config, channel, known)
     if not primary.failure:
         yield from _of_pair(primary, facts)
 
@@ -135,11 +136,17 @@ def _of_rights(config: Config, facts: ServerFacts) -> _Judged:
                 f"what the binary log leaves out cannot be seen ({refusal}); GRANT REPLICATION"
                 f" CLIENT ON *.* TO {user}",
             )
-        elif subject.startswith("performance_schema") and facts.role is Role.REPLICA:
+        elif subject in TABLES and facts.role is Role.REPLICA:
             yield (
                 Severity.NOTE,
-                f"lag is not measured by commit timestamps ({refusal}); GRANT SELECT ON {subject}"
-                f" TO {user}",
+                "lag is not measured by commit timestamps, and whether it replicates is not seen"
+                f" while Tidegate runs ({refusal}); GRANT SELECT ON {subject} TO {user}",
+            )
+        elif subject in FURTHER_TABLES and facts.role is Role.REPLICA:
+            yield (
+                Severity.NOTE,
+                f"why it does not replicate, or is late, may not be seen ({refusal}); GRANT SELECT"
+                f" ON {subject} TO {user}",
             )
 
 
@@ -183,7 +190,7 @@ def _of_replica(config: Config, facts: ServerFacts) -> _Judged:
         yield Severity.ERROR, "it replicates from nobody (no CHANGE REPLICATION SOURCE TO)"
 
 
-def _of_channel(channel: Channel, known: set[str]) -> _Judged:
+def _of_channel(config: Config, channel: Channel, known: set[str]) -> _Judged:
     name = f"channel '{channel.get('Channel_Name', '')}'"
     for part, thread in (("IO", "receives"), ("SQL", "applies")):
         state = channel.get(f"Replica_{part}_Running", "")
@@ -202,10 +209,16 @@ def _of_channel(channel: Channel, known: set[str]) -> _Judged:
             f"{channel.get('Source_Port', '')} ({source}), which is none of the servers here: a"
             " chain, or another cluster",
         )
-    if channel.get("SQL_Delay", "0") != "0":
+    delay = int(channel.get("SQL_Delay", "0"))
+    if delay:
+        limit = config.lag_limit
+        left_out = limit is not None and delay > limit
         yield (
             Severity.WARNING,
-            f"{name} is delayed by {channel['SQL_Delay']} s (SOURCE_DELAY)",
+            f"{name} is delayed by {delay} s (SOURCE_DELAY)"
+            + (
+                f", which is more than max-lag ({limit:g}s): few reads go there" if left_out else ""
+            ),
         )
 
 

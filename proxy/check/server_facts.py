@@ -10,7 +10,7 @@ from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.monitor import lag
-from proxy.monitor.filters import left_out_by_applier, left_out_of_binary_log
+from proxy.monitor.filters import binary_log, left_out_by_applier
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import ask, query, rows
@@ -99,8 +99,9 @@ async def _ask(connection: ServerConnection, facts: ServerFacts) -> None:
     may_see = _Permitted(facts)
     facts.channels = await may_see("replication", _channels(connection))
     facts.applier_filters = await may_see("filters", left_out_by_applier(connection))
-    facts.log_filters = await may_see("binary log", left_out_of_binary_log(connection))
-    for table in lag.TABLES:
+    log = await may_see("binary log", binary_log(connection))
+    facts.log_filters = None if log is None else log.left_out
+    for table in (*lag.TABLES, *lag.FURTHER_TABLES):
         await may_see(table, query(connection, b"SELECT 1 FROM " + table.encode() + b" LIMIT 0"))
 
 

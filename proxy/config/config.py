@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from protocol.compression import Algorithm
 from proxy.address import Address
@@ -22,6 +22,7 @@ from proxy.config.words import (
     LogCompression,
     LogFormat,
     LogLevel,
+    OnMaxLag,
     Place,
     ServerTls,
     Switch,
@@ -82,6 +83,8 @@ class Config:
     failover: Failover = "off"
     proof_max_age: float = 1.0
     filtered_replicas: FilteredReplicas = "refuse"
+    max_lag: float | Literal["off"] = 30.0
+    on_max_lag: OnMaxLag = "primary"
     metadata_reads: Place = "primary"
     explain: Explain = "statement"
     self_audit: float = 0.001
@@ -138,6 +141,11 @@ class Config:
             staleness=self.staleness,
             transactions=TransactionRules(self.transaction_reads, self.on_split_conflict),
         )
+
+    @property
+    def lag_limit(self) -> float | None:
+        """How far a replica may be behind to be read, s; None for any."""
+        return None if self.max_lag == "off" else self.max_lag
 
     @property
     def may_have_replicas(self) -> bool:
@@ -197,7 +205,14 @@ class Config:
         if not self.may_have_replicas:
             yield "no replicas: every read goes to the primary"
         elif self.monitor_user is None:
-            yield "no monitor-user: the servers' health and lag are not watched"
+            limit = "" if self.max_lag == "off" else ", so max-lag has no effect"
+            yield f"no monitor-user: the servers' health and lag are not watched{limit}"
+        elif self.max_lag != "off" and self.max_lag < self.monitor_interval:
+            yield (
+                f"max-lag ({self.max_lag * 1000:.9g}ms) is below monitor-interval"
+                f" ({self.monitor_interval * 1000:.9g}ms): how far replicas are behind is only"
+                " known that often"
+            )
         if self.topology == "group" and self.failover != "off":
             yield 'failover has no effect with topology = "group", which follows each election'
         if self.heartbeat_table is not None and self.monitor_user is None:

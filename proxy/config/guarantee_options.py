@@ -4,7 +4,7 @@ from typing import Final
 
 from proxy.config import values
 from proxy.config.option import Option
-from proxy.config.words import Explain, Failover, FilteredReplicas, Place
+from proxy.config.words import Explain, Failover, FilteredReplicas, OnMaxLag, Place
 from routing.consistency.decision import (
     ConflictPolicy,
     Level,
@@ -15,7 +15,8 @@ from routing.consistency.decision import (
 )
 
 _GROUP: Final = "the guarantee"
-_WEEK: Final = 7 * 86_400.0
+_DAY: Final = 86_400.0
+_WEEK: Final = 7 * _DAY
 
 OPTIONS: Final = (
     Option(
@@ -143,6 +144,21 @@ OPTIONS: Final = (
         "whether replicas with replication filters may serve guarded reads (default refuse)",
         _GROUP,
         choices=values.words(FilteredReplicas),
+    ),
+    Option(
+        "max-lag",
+        values.duration_or_off(_DAY),
+        "TIME",
+        "how far a replica may be behind the primary to be read, or off (default 30s)",
+        _GROUP,
+    ),
+    Option(
+        "on-max-lag",
+        values.choice(values.words(OnMaxLag)),
+        "POLICY",
+        "what answers reads when all replicas are further behind (default primary)",
+        _GROUP,
+        choices=values.words(OnMaxLag),
     ),
     Option(
         "metadata-reads",

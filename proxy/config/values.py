@@ -90,6 +90,21 @@ def duration_or_0(most: float) -> Callable[[object], float]:
     return read
 
 
+def duration_or_off(most: float) -> Callable[[object], float | str]:
+    """Read a time above 0 and of at most `most` seconds, or ``off``."""
+    positive = duration(most)
+
+    def read(raw: object) -> float | str:
+        if isinstance(raw, str) and raw.strip().lower() == "off":
+            return "off"
+        try:
+            return positive(raw)
+        except ValueError as error:
+            raise ValueError(f"{error}, or off") from error
+
+    return read
+
+
 wait_budget: Final = duration(MAX_WAIT_BUDGET)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.errors import ServerErrorCode
 from proxy.server.errors import ServerRefusedError
@@ -23,6 +24,7 @@ _APPLIER: Final = (
 """A filter that was removed stays in the table, without a rule."""
 _BINARY_LOG: Final = (b"SHOW BINARY LOG STATUS", b"SHOW MASTER STATUS")
 """The second one is its name before MySQL 8.2."""
+_NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
 
 
 async def left_out_by_applier(connection: ServerConnection) -> str:
@@ -35,8 +37,20 @@ async def left_out_by_applier(connection: ServerConnection) -> str:
     return _text(row[0]) if row else ""
 
 
-async def left_out_of_binary_log(connection: ServerConnection) -> str:
-    """Its binlog_do_db and binlog_ignore_db, which only a restart changes; empty if none.
+class BinaryLog(NamedTuple):
+    """A server's binary log.
+
+    Attributes:
+        number: that of its newest file; 0 if there is no log.
+        left_out: binlog_do_db and binlog_ignore_db, which only a restart changes; empty if none.
+    """
+
+    number: int
+    left_out: str
+
+
+async def binary_log(connection: ServerConnection) -> BinaryLog:
+    """Ask a server about its binary log.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
@@ -48,7 +62,9 @@ async def left_out_of_binary_log(connection: ServerConnection) -> str:
             raise
         row = await query(connection, _BINARY_LOG[1])
     rules = zip(("binlog_do_db", "binlog_ignore_db"), row[2:4], strict=False)  # no log: no row
-    return "; ".join(f"{name} = {_text(rule)}" for name, rule in rules if rule)
+    left_out = "; ".join(f"{name} = {_text(rule)}" for name, rule in rules if rule)
+    number = _text(row[0]).rpartition(".")[2] if row else ""
+    return BinaryLog(int(number) if _NUMBER.fullmatch(number) else 0, left_out)
 
 
 def _text(value: bytes | None) -> str:

@@ -13,10 +13,18 @@ from proxy.monitor.heartbeat import IN_UTC
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import answer, ask, rows
 from proxy.wall_clock import utc_us
+from routing.servers.channels import channels
 from routing.servers.clock import Clock
 from routing.servers.heartbeat import Heartbeats
 from routing.servers.lag import Behind, Look
-from routing.servers.replication_status import MalformedStatusError, microseconds, receiver, worker
+from routing.servers.replication_status import (
+    MalformedStatusError,
+    coordinator,
+    delay,
+    microseconds,
+    receiver,
+    worker,
+)
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
@@ -34,6 +42,11 @@ TABLES: Final = (
     "performance_schema.replication_applier_status_by_worker",
 )
 """What an account must be allowed to SELECT from."""
+FURTHER_TABLES: Final = (
+    "performance_schema.replication_applier_status_by_coordinator",
+    "performance_schema.replication_applier_configuration",
+)
+"""What else it may see: some errors of the applier, and SOURCE_DELAY."""
 
 _DENIED: Final = frozenset(
     error.code
@@ -45,14 +58,16 @@ _DENIED: Final = frozenset(
 )
 _CLOCK: Final = b"SELECT UTC_TIMESTAMP(6)"
 _RECEIVERS: Final = (
-    b"SELECT CHANNEL_NAME,SOURCE_UUID,SERVICE_STATE,RECEIVED_TRANSACTION_SET,"
+    b"SELECT CHANNEL_NAME,SOURCE_UUID,SERVICE_STATE,LAST_ERROR_NUMBER,LAST_ERROR_MESSAGE,"
+    b"RECEIVED_TRANSACTION_SET,"
     b"LAST_QUEUED_TRANSACTION,LAST_QUEUED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,"
     b"LAST_QUEUED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP,"
     b"LAST_QUEUED_TRANSACTION_START_QUEUE_TIMESTAMP,LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP"
     b" FROM performance_schema.replication_connection_status"
 )
 _WORKERS: Final = (
-    b"SELECT CHANNEL_NAME,LAST_APPLIED_TRANSACTION,"
+    b"SELECT CHANNEL_NAME,SERVICE_STATE,LAST_ERROR_NUMBER,LAST_ERROR_MESSAGE,"
+    b"LAST_APPLIED_TRANSACTION,"
     b"LAST_APPLIED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP,"
     b"LAST_APPLIED_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP,"
     b"LAST_APPLIED_TRANSACTION_START_APPLY_TIMESTAMP,LAST_APPLIED_TRANSACTION_END_APPLY_TIMESTAMP,"
@@ -60,7 +75,14 @@ _WORKERS: Final = (
     b"APPLYING_TRANSACTION_IMMEDIATE_COMMIT_TIMESTAMP,APPLYING_TRANSACTION_START_APPLY_TIMESTAMP"
     b" FROM performance_schema.replication_applier_status_by_worker"
 )
-_STATE: Final = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
+_COORDINATORS: Final = (
+    b"SELECT CHANNEL_NAME,LAST_ERROR_NUMBER,LAST_ERROR_MESSAGE"
+    b" FROM performance_schema.replication_applier_status_by_coordinator"
+)
+_DELAYS: Final = (
+    b"SELECT CHANNEL_NAME,DESIRED_DELAY FROM performance_schema.replication_applier_configuration"
+)
+_STATE: Final = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed,@@GLOBAL.performance_schema"
 """Asked after the others: what was received before and is not in the set is not applied."""
 
 
@@ -90,7 +112,7 @@ async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
         ServerRefusedError, ChannelClosedError, ProtocolError, MalformedStatusError: as `clock`.
     """
     asked_us = _now_us()
-    ask(connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _STATE)
+    ask(connection, _CLOCK, IN_UTC, _RECEIVERS, _WORKERS, _COORDINATORS, _DELAYS, _STATE)
     refused: Refused | None = None
     tables: list[list[dict[str, bytes | None]]] = []
     own = await _clock(connection, asked_us)
@@ -100,10 +122,11 @@ async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
             tables.append(await rows(connection))
         except ServerRefusedError as error:
             refused = refused or Refused(error.error.code, str(error))
+    further = [await _rows_if_allowed(connection) for _ in FURTHER_TABLES]
     row = await answer(connection)
     if refused is not None:
         return own, refused
-    if len(row) != 2 or row[1] is None:
+    if len(row) != 3 or row[1] is None:
         raise MalformedPacketError("the server did not say what it has")
     try:
         executed = GtidSet.parse(row[1], connection.server.applied)
@@ -115,7 +138,17 @@ async def look(connection: ServerConnection) -> tuple[Clock, Look | Refused]:
         [worker(status) for status in workers],
         _time(row[0]),
         executed,
+        [coordinator(status) for status in further[0]],
+        dict(delay(configuration) for configuration in further[1]),
+        has_tables=row[2] == b"1",
     )
+
+
+async def _rows_if_allowed(connection: ServerConnection) -> list[dict[str, bytes | None]]:
+    try:
+        return await rows(connection)
+    except ServerRefusedError:
+        return []
 
 
 async def _clock(connection: ServerConnection, asked_us: int) -> Clock:
@@ -201,7 +234,8 @@ class LagWatch:
         self._shared.metrics.source_lag(server.name, _current(lag), by_timestamps=False)
 
     def unmeasured(self, server: Server, cause: str) -> None:
-        """Nothing is known of a server's lag now."""
+        """Nothing is known of a server's replication now."""
+        server.channels = None
         server.replication.set_unmeasured(cause)
         server.measured(None, 0.0)
         self._shared.metrics.source_lag(server.name, None)
@@ -239,10 +273,12 @@ class LagWatch:
         shared = self._shared
         topology = shared.topology
         lag = server.replication
-        lacking = topology.observations.lacking(found.executed, shared.now())
+        observations = topology.observations
+        staleness = observations.staleness(found.executed)
         behind = None
-        if lacking is not None:
-            behind = Behind(topology.source_uuid, lacking[0], round(lacking[1] * 1e6))
+        if staleness is not None:
+            age = observations.age_now(staleness, shared.now())
+            behind = Behind(topology.source_uuid, staleness.missing, round(age * 1e6))
         clocks = {other.uuid: other.clock for other in topology.watched if other.clock is not None}
         if topology.group and topology.primary.clock is not None:
             clocks[topology.group] = topology.primary.clock  # whose commits carry its name
@@ -250,6 +286,10 @@ class LagWatch:
         applied = lag.take(found, server.epoch, own, clocks, behind)
         if lag.cause:
             self.missing_trackers(server, lag.cause)
+        if found.receivers or found.has_tables:
+            known = {topology.source_uuid, *(other.uuid for other in topology.watched)}
+            server.channels = channels(found, known)
+        if lag.cause:
             return []
         if server in self._unmeasured:
             self._unmeasured.discard(server)

@@ -14,9 +14,10 @@ from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.monitor.binlog_lag import BinlogLag
 from proxy.monitor.discovery import Discovery
-from proxy.monitor.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
+from proxy.monitor.filters import RIGHTS, binary_log, left_out_by_applier
 from proxy.monitor.group_watch import GroupWatch
 from proxy.monitor.lag import LagWatch
+from proxy.monitor.max_lag import LagLimit
 from proxy.monitor.membership import Membership
 from proxy.monitor.primary_election import PrimaryElection
 from proxy.monitor.sources import sources
@@ -87,6 +88,7 @@ class Monitor:
         self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared, self._login)
         self._lag = LagWatch(shared, self._login.username, self._binlog)
+        self._limit = LagLimit(shared)
         self.membership = Membership(shared, self)
         self._group = GroupWatch(shared, self._login.username, self._succession, self.membership)
         self._discovery = Discovery(shared, self._login.username, self._succession, self.membership)
@@ -138,6 +140,7 @@ class Monitor:
     def _forget(self, server: Server) -> None:
         self._drop(server)
         self._lag.forget(server)
+        self._limit.forget(server)
         self._filters_hidden.discard(server)
         self._sources_hidden.discard(server)
         self._group.gone(server)
@@ -211,6 +214,7 @@ class Monitor:
             server.gap = None
             shared.metrics.gap(server.name, None)
             self._lag.gone(server)
+            self._limit.forget(server)
             self._group.gone(server)
         if usable:
             server.set_reachable()
@@ -271,27 +275,30 @@ class Monitor:
             connection = await open_connection(server, self._login, config, shared.materials, "OFF")
             self._connections[server] = connection
             identity = connection.identity
-            await self._ask_binary_log(server, connection)
+            server.binary_log = max(
+                server.binary_log, await self._ask_binary_log(server, connection)
+            )
         else:
+            number = 0
+            if server.has_diverged:
+                number = await self._ask_binary_log(server, connection)
             identity = await identify(connection)
+            if number:
+                server.take_binary_log(number)
         await self._ask_applier(server, connection)
         self._judge_filters()
         sees_group = not self._group.asks or await self._group.ask(server, connection, asked_at)
         if self._succession.promotes and not identity.read_only:
             server.sources = await self._sources(server, connection)
         server.set_read_only(identity.read_only)
-        now = shared.now()
         if server is shared.topology.primary:
             await self._take_primary(connection, identity, held, asked_at)
         else:
-            server.lag = shared.topology.observations.age(identity.executed, now)
-            shared.metrics.lag(server.name, server.lag)
-            server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
-            shared.metrics.gap(server.name, server.gap)
-            if server.regained:
-                await self._ask_purged(server, connection)
+            await self._take_replica(connection, identity.executed)
         sees_replicas = not self._discovery.asks or await self._discovery.ask(server, connection)
         await self._ask_lag(server, connection)
+        if server is not shared.topology.primary:
+            self._limit.judge(server)
         if server in self._sources_hidden or not (sees_group and sees_replicas):
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
@@ -301,25 +308,44 @@ class Monitor:
     async def _take_primary(
         self, connection: ServerConnection, identity: Identity, held: list[Held], asked_at: float
     ) -> None:
-        """The primary has said what it has; `held` is what replicas had before."""
+        """Take what the primary has, and compare replicas with it, by what they `held` before."""
         shared, server = self._shared, connection.server
+        self._limit.forget(server)
+        shared.metrics.lagging(server.name, None)
         if shared.primary_epoch.has_begun():
             shared.primary_epoch.judge(held, identity)
         else:
             await shared.primary_epoch.begin(connection, self._login)
         if not server.gtids:
             shared.sessions.stopped_naming(server)
-        if not shared.topology.lacks_quorum:
-            shared.topology.observations.take(
-                Observation(
-                    asked_at,
-                    identity.executed,
-                    server.epoch,
-                    identity.asked_us,
-                    identity.answered_us,
-                    logged=identity.grew,
-                )
+        if shared.topology.lacks_quorum:
+            return
+        observations = shared.topology.observations
+        first = not observations.any
+        observations.take(
+            Observation(
+                asked_at,
+                identity.executed,
+                server.epoch,
+                identity.asked_us,
+                identity.answered_us,
+                logged=identity.grew,
             )
+        )
+        if first:
+            self._limit.judge_all()
+
+    async def _take_replica(self, connection: ServerConnection, executed: GtidSet) -> None:
+        """Take what a replica has."""
+        shared, server = self._shared, connection.server
+        observations = shared.topology.observations
+        server.staleness = staleness = observations.staleness(executed)
+        server.lag = None if staleness is None else observations.age_now(staleness, shared.now())
+        shared.metrics.lag(server.name, server.lag)
+        server.gap = gaps(executed, shared.topology.primary.applied).count()
+        shared.metrics.gap(server.name, server.gap)
+        if server.regained:
+            await self._ask_purged(server, connection)
 
     async def _ask_purged(self, server: Server, connection: ServerConnection) -> None:
         row = await query(connection, _PURGED)
@@ -335,16 +361,19 @@ class Monitor:
             self._lag.missing_trackers(server, "its replication tables give no answer in time")
             self._drop(server)  # the answer may still come
 
-    async def _ask_binary_log(self, server: Server, connection: ServerConnection) -> None:
+    async def _ask_binary_log(self, server: Server, connection: ServerConnection) -> int:
+        """Ask what it does not log; return the number of its newest file, 0 if that is unknown."""
         filters = server.filters
         before = filters.binary_log
+        number = 0
         try:
-            filters.binary_log = await left_out_of_binary_log(connection)
+            number, filters.binary_log = await binary_log(connection)
         except ServerRefusedError as error:
             filters.binary_log = None
             self._cannot_see(server, error)
         if filters.binary_log and filters.binary_log != before:
             _log.warning("server %s does not log everything: %s", server.name, filters.binary_log)
+        return number
 
     async def _ask_applier(self, server: Server, connection: ServerConnection) -> None:
         try:

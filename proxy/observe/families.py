@@ -361,6 +361,17 @@ LAG: Final = Definition(
     "How far a replica is behind the primary; absent while unknown.",
     ("server",),
 )
+LAGGING: Final = Definition(
+    "tidegate_replica_lagging",
+    "1 while a replica is further behind than max-lag, so that it gets no reads, else 0.",
+    ("server",),
+)
+REPLICATING: Final = Definition(
+    "tidegate_replica_replicating",
+    "1 while all channels of a replica run by which transactions of its cluster come, 0 while not;"
+    " absent while unknown.",
+    ("server",),
+)
 GAP: Final = Definition(
     "tidegate_replica_gap_transactions",
     "Transactions of the primary that a replica lacks although it has newer ones; absent while"
@@ -487,7 +498,8 @@ DEFINITIONS: Final = (
     *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED),
     *(CONNECT_FAILURES, CONNECTIONS_AWAITED, CONNECTION_WAITS, SERVER_UP),
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, GROUP_WITHOUT_QUORUM, PRIMARY_TERM, LAG),
-    *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),
+    *(LAGGING, REPLICATING, GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS),
+    BINLOG_STREAM_ENDS,
     *(CLOCK_OFFSET, CLOCK_WARNINGS),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS),
     *(LOG_BYTES, LOG_STORED, LOG_COMPRESSED, LOG_COMPRESSED_BYTES),

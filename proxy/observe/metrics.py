@@ -389,6 +389,20 @@ class Metrics:
         else:
             self._values[families.LAG.name][(server,)] = seconds
 
+    def lagging(self, server: str, lagging: bool | None) -> None:
+        """Say whether a replica is too far behind to be read; None if it is none."""
+        self._flag(families.LAGGING.name, server, lagging)
+
+    def replicating(self, server: str, replicating: bool | None) -> None:
+        """Say whether a replica replicates; None while that is unknown."""
+        self._flag(families.REPLICATING.name, server, replicating)
+
+    def _flag(self, family: str, server: str, flag: bool | None) -> None:
+        if flag is None:
+            self._values[family].pop((server,), None)
+        else:
+            self._values[family][(server,)] = int(flag)
+
     def gap(self, server: str, transactions: int | None) -> None:
         """Say how many transactions a replica lacks although it has newer ones; None: unknown."""
         if transactions is None:

@@ -159,7 +159,7 @@ def _rejections(session: Shown) -> str | None:
 _SERVERS = (
     *("server", "role", "up", "server_uuid", "version", "gtid_mode", "read_only", "commit_order"),
     *("filters", "lag_ms", "predicted_wait_ms", "errant", "applied", "lag_measured"),
-    *("clock_offset_ms", "gap"),
+    *("clock_offset_ms", "gap", "replication", "lagging"),
 )
 
 
@@ -188,6 +188,8 @@ def _servers(session: Shown) -> _Rows:
             if server.clock is None or primary.clock is None
             else _ms(server.clock.ahead_of(primary.clock).least),
             None if server.gap is None else str(server.gap),
+            None if server.channels is None else server.channels.text,
+            None if server is primary else _yes(server.lagging),
         )
         for server in session.topology.watched
     ]

@@ -108,6 +108,8 @@ class Reason(StableStrEnum):
     """No replica is healthy."""
     REPLICA_BEHIND = "replica_behind"
     """The replicas are known to be behind by more than the wait budget."""
+    REPLICA_LAGGING = "replica_lagging"
+    """The replicas are further behind than they may be (max-lag)."""
     WAIT_TIMEOUT = "wait_timeout"
     """The wait budget ran out; the timeout policy named the server (or the error)."""
     REPLICA_REFUSED = "replica_refused"

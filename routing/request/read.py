@@ -49,7 +49,7 @@ from routing.consistency.decision import (
 from routing.consistency.requirement import Requirement
 from routing.consistency.rules import CURRENT, REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
-from routing.policy import choose, on_primary, required_by, stale
+from routing.policy import choose, may_be_stale, on_primary, required_by, stale
 from routing.request import refusal, wait_results
 from routing.request.cached_decision import CachedDecision
 from routing.request.command_progress import CommandProgress
@@ -92,6 +92,7 @@ _APPLICATION: Final = Scope.APPLICATION
 _BEST_EFFORT: Final = Level.BEST_EFFORT
 _BOUNDED: Final = Level.BOUNDED_STALENESS
 _BEHIND: Final = Reason.REPLICA_BEHIND
+_LAGGING: Final = Reason.REPLICA_LAGGING
 _IN_TRANSACTION: Final = Reason.TRANSACTION
 _PROBED: Final = Proof.PROBED
 _WAITED: Final = Proof.WAITED
@@ -159,6 +160,7 @@ class Read:
         self._waited = 0.0  # for other reads' WAITs and the primary's word, s
         self._asked_at = 0.0  # when the primary was asked, monotonic s
         self._unanswered = False  # the primary did not answer
+        self._delayed = Reason.WAIT_TIMEOUT  # why it waits for a turn at the primary
         self._asked: PendingProbe | None = None  # the question to the primary that it waits for
 
     def __repr__(self) -> str:
@@ -287,7 +289,9 @@ class Read:
         if rules.scope is _APPLICATION and not rules.application:
             return self._refuse(refusal.no_application())
         if rules.level is _BEST_EFFORT:
-            return self._send(choose(session, statement, topology, now, requirement), now)
+            return self._send_unless_lagging(
+                choose(session, statement, topology, now, requirement), now
+            )
         requirement.scope = scope = session.reading(rules, topology.term, now)
         if scope.lost_untold and self._tells_lost(scope):
             return self._refuse(refusal.lost_writes(scope.lost))
@@ -302,18 +306,15 @@ class Read:
             return self._ask(scope, now)
         if rules.level is _BOUNDED and probed is None and required is not None:
             self._note_observation(now - rules.staleness, required)
-        behind = decision.reason is _BEHIND
-        if behind and topology.fallbacks.reserve(now, 0.0) is None:
-            # The primary must not be given more than it already has to do.
-            self._take_note().crowded = "waits"
-            decision = choose(session, statement, topology, now, requirement, crowded=True)
+        if decision.reason is _BEHIND:
+            decision = self._leave_late(statement, decision, now)
         gtids = decision.proof_set
         if decision.proof is _WAITED and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
                 return self._join(wait, decision, now)
         self.cached_decision.decided(decision, requirement)
-        return self._send(decision, now)
+        return self._send_unless_lagging(decision, now)
 
     def _tells_lost(self, scope: ScopeState) -> bool:
         """Whether the read is refused since acknowledged writes are gone; that is told once."""
@@ -458,7 +459,7 @@ class Read:
             return _NOTHING
         self._waited += now - self.joined_at
         server = self._with_decision().server
-        if self.rules.on_timeout is TimeoutPolicy.STALE:
+        if self._may_be_stale(server):
             return self._send_stale(server, now)
         self._leave_server(server, Reason.WAIT_TIMEOUT)
         return self._waited_too_long(now)
@@ -528,7 +529,7 @@ class Read:
         if result == "failed":
             return self._fall_back(Reason.REPLICA_REFUSED, now)
         if result == "timeout":
-            if self.rules.on_timeout is not TimeoutPolicy.STALE:
+            if not self._may_be_stale(decision.server):
                 return self._fall_back(Reason.WAIT_TIMEOUT, now)
             self._stale = self._take_note().stale = True
             return _PASS
@@ -663,24 +664,51 @@ class Read:
         rules = self.rules
         if rules.on_timeout is TimeoutPolicy.ERROR:
             return self._refuse(refusal.wait_timeout(rules.wait_budget))
-        if self._topology.primary.is_silent(now):
-            return self._refuse(refusal.primary_silent(self._topology.primary.name))
-        delay = self._topology.fallbacks.reserve(now, rules.wait_budget)
+        return self._in_turn(Reason.WAIT_TIMEOUT, now)
+
+    def _send_unless_lagging(self, decision: Decision, now: float) -> Step:
+        """Send it, if need be in its turn: where all replicas are too far behind."""
+        if decision.reason is not _LAGGING:
+            return self._send(decision, now)
+        self.decision = decision
+        return self._in_turn(_LAGGING, now)
+
+    def _leave_late(self, statement: Statement, decision: Decision, now: float) -> Decision:
+        """All replicas are late: the decision stands if the primary may be given the read."""
+        topology = self._topology
+        if topology.fallbacks.reserve(now, 0.0) is not None:
+            return decision
+        # The primary must not be given more than it already has to do.
+        self._take_note().crowded = "waits"
+        return choose(self._session, statement, topology, now, self.requirement, crowded=True)
+
+    def _in_turn(self, reason: Reason, now: float) -> Step:
+        """To the primary since replicas are late, when that may be given another read."""
+        primary = self._topology.primary
+        if primary.is_silent(now):
+            return self._refuse(refusal.primary_silent(primary.name))
+        delay = self._topology.fallbacks.reserve(now, self.rules.wait_budget)
         if delay is None:
             self._take_note().crowded = "refused"
             return self._refuse(refusal.flood())
         if delay > 0:
             self._take_note().crowded = "delayed"
+            self._delayed = reason
             self._progress.enter(DELAYED)
             return Delay(delay)
-        return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
+        return self._send(on_primary(self._topology, reason), now)
 
     def turn_came(self, now: float) -> Step:
         """The primary may be given the read."""
         self._take("turn_came")
         if self.stage != DELAYED:
             return _NOTHING
-        return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
+        return self._send(on_primary(self._topology, self._delayed), now)
+
+    def _may_be_stale(self, server: Server) -> bool:
+        """Whether a replica answers that is late, since the read asks for that."""
+        asked_for = self.rules.on_timeout is TimeoutPolicy.STALE
+        return asked_for and may_be_stale(server, self._topology)
 
     def _send_stale(self, server: Server, now: float) -> Send:
         if not self._stale:  # else that was counted when its connection was to be opened

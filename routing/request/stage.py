@@ -89,7 +89,7 @@ ended: the client has the whole answer, or one of the proxy's own.
 left: the client is gone, or its primary: nobody waits for the answer.
 """
 
-_CHOSEN: Final = (SENT, ASKING, JOINED, ANSWERING)
+_CHOSEN: Final = (SENT, ASKING, JOINED, DELAYED, ANSWERING)
 """Where a choice can lead; ANSWERING, if it is refused."""
 _ELSEWHERE: Final = (SENT, DELAYED, ANSWERING)
 """Where leaving a replica can lead."""

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from protocol.gtid import EMPTY, Gtid, GtidSet
 from routing.servers.clock import Clock
-from routing.servers.replication_status import Receiver, Stamped, Worker
+from routing.servers.replication_status import Coordinator, Receiver, Stamped, Worker
 
 _PENDING: Final = 4096
 _SOURCES: Final = 64
@@ -29,7 +29,8 @@ _RECENT_US: Final = 2_000_000
 """How recently a transaction must have been applied for its lag to predict the next one's."""
 _SILENT_US: Final = 60_000_000
 """How long the last timestamps of a silent source count against those of other sources."""
-_NO_CHANNEL: Final = "it has no replication channel, or performance_schema is off"
+_NO_CHANNEL: Final = "it has no replication channel"
+_NO_TABLES: Final = "its performance_schema is off"
 
 
 class Look(NamedTuple):
@@ -40,12 +41,18 @@ class Look(NamedTuple):
         workers: all channels'.
         now_us: its clock.
         executed: its `gtid_executed`.
+        coordinators: as `workers`; empty if they may not be seen.
+        delays: SOURCE_DELAY by channel, s; likewise.
+        has_tables: its performance_schema is on: else the tables are empty.
     """
 
     receivers: Sequence[Receiver]
     workers: Sequence[Worker]
     now_us: int
     executed: GtidSet
+    coordinators: Sequence[Coordinator] = ()
+    delays: Mapping[str, int] = {}
+    has_tables: bool = True
 
 
 class Behind(NamedTuple):
@@ -220,7 +227,7 @@ class Lag:
             key: kept for key, kept in self._kept.items() if key[0] in channels and not kept.blank
         }
         if not channels:
-            self.set_unmeasured(_NO_CHANNEL)
+            self.set_unmeasured(_NO_CHANNEL if look.has_tables else _NO_TABLES)
             return []
         self._now_us = look.now_us
         self.transported = []

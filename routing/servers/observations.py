@@ -7,7 +7,7 @@ the primary's `gtid_executed` has.
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol.gtid import EMPTY, GtidSet, united
 
@@ -36,6 +36,21 @@ class Observation:
     asked_us: int = 0
     answered_us: int = 0
     logged: bool = True
+
+
+class Staleness(NamedTuple):
+    """How old a state was when the primary was last seen.
+
+    Attributes:
+        missing: what it lacks of the oldest observation of which it lacks anything.
+        least: how much older that observation is than the newest, s; 0 if nothing is missing.
+        known: the state is no older. Else it lacks something that the primary had already at the
+            oldest observation that is kept.
+    """
+
+    missing: GtidSet
+    least: float
+    known: bool
 
 
 class _Entry:
@@ -212,11 +227,23 @@ class Observations:
 
         0 if `applied` has all that was ever seen there; None if nothing ever was.
         """
-        lacking = self.lacking(applied, now)
-        return None if lacking is None else lacking[1]
+        staleness = self.staleness(applied)
+        return None if staleness is None else self.age_now(staleness, now)
 
-    def lacking(self, applied: GtidSet, now: float) -> tuple[GtidSet, float] | None:
-        """The oldest observation that is not in `applied`, with its `age`."""
+    def age_now(self, staleness: Staleness, now: float) -> float:
+        """How long ago the primary had what a state lacks, s; 0 if that is nothing."""
+        return staleness.least + self.unseen(now) if staleness.missing else 0.0
+
+    @property
+    def any(self) -> bool:
+        """Whether the primary was ever seen."""
+        return bool(self._entries)
+
+    def staleness(self, applied: GtidSet) -> Staleness | None:
+        """How old a state was when the primary was last seen; None if it never was.
+
+        That does not grow while nothing is known of the primary, be it gone or idle.
+        """
         if not self._entries:
             return None
         oldest: _Entry | None = None
@@ -231,5 +258,10 @@ class Observations:
             if entry.lost:
                 missing |= entry.lost - applied
         if oldest is None:
-            return EMPTY, 0.0
-        return lacked, now - oldest.asked_at
+            return Staleness(EMPTY, 0.0, known=True)
+        least = self._entries[-1].asked_at - oldest.asked_at
+        return Staleness(lacked, least, known=oldest is not self._entries[0])
+
+    def unseen(self, now: float) -> float:
+        """How long ago the primary was last seen, s; 0 if it never was."""
+        return now - self._entries[-1].asked_at if self._entries else 0.0

@@ -17,6 +17,7 @@ Row = Mapping[str, bytes | None]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
+_DIGITS: Final = re.compile("[0-9]{1,10}", re.ASCII)
 _NO_NAME: Final = frozenset({"", "ANONYMOUS", "AUTOMATIC", "NOT_YET_DETERMINED"})
 
 
@@ -47,6 +48,16 @@ class Stamped(NamedTuple):
         return self.gtid.partition(":")[0]
 
 
+class ThreadError(NamedTuple):
+    """Why a thread of a channel has ended, in the server's words; number 0 if by no error."""
+
+    number: int
+    message: str
+
+
+NO_ERROR: Final = ThreadError(0, "")
+
+
 class Receiver(NamedTuple):
     """A row of `replication_connection_status`.
 
@@ -56,6 +67,8 @@ class Receiver(NamedTuple):
         running: it is connected to the source.
         received: what has come through it.
         queued: the last transaction that has come as a whole.
+        retrying: it is not, and tries again by itself.
+        error: why it has ended, or could not connect.
     """
 
     channel: str
@@ -63,6 +76,8 @@ class Receiver(NamedTuple):
     running: bool
     received: GtidSet
     queued: Stamped | None
+    retrying: bool = False
+    error: ThreadError = NO_ERROR
 
 
 class Worker(NamedTuple):
@@ -72,11 +87,27 @@ class Worker(NamedTuple):
         channel: as a `Receiver`'s.
         applied: the last transaction that it applied.
         applying: the one that it is applying.
+        running: its thread runs.
+        error: why it has ended.
     """
 
     channel: str
     applied: Stamped | None
     applying: Stamped | None
+    running: bool = True
+    error: ThreadError = NO_ERROR
+
+
+class Coordinator(NamedTuple):
+    """A row of `replication_applier_status_by_coordinator`.
+
+    Attributes:
+        channel: as a `Receiver`'s.
+        error: why it has ended.
+    """
+
+    channel: str
+    error: ThreadError
 
 
 def microseconds(text: bytes | None, column: str) -> int | None:
@@ -107,12 +138,15 @@ def receiver(row: Row) -> Receiver:
         gtids = GtidSet.parse(_text(row, "RECEIVED_TRANSACTION_SET"))
     except MalformedGtidSetError as error:
         raise MalformedStatusError(f"RECEIVED_TRANSACTION_SET: {error}") from None
+    state = _text(row, "SERVICE_STATE")
     return Receiver(
         _text(row, "CHANNEL_NAME"),
         _text(row, "SOURCE_UUID").lower(),
-        _text(row, "SERVICE_STATE") == "ON",
+        state == "ON",
         gtids,
         _stamped(row, "LAST_QUEUED_TRANSACTION", "QUEUE"),
+        state == "CONNECTING",
+        _error(row),
     )
 
 
@@ -126,7 +160,41 @@ def worker(row: Row) -> Worker:
         _text(row, "CHANNEL_NAME"),
         _stamped(row, "LAST_APPLIED_TRANSACTION", "APPLY"),
         _stamped(row, "APPLYING_TRANSACTION", "APPLY"),
+        _text(row, "SERVICE_STATE") == "ON",
+        _error(row),
     )
+
+
+def coordinator(row: Row) -> Coordinator:
+    """One row of `replication_applier_status_by_coordinator`.
+
+    Raises:
+        MalformedStatusError: it cannot be read.
+    """
+    return Coordinator(_text(row, "CHANNEL_NAME"), _error(row))
+
+
+def delay(row: Row) -> tuple[str, int]:
+    """One row of `replication_applier_configuration`: a channel, and its SOURCE_DELAY, s.
+
+    Raises:
+        MalformedStatusError: it cannot be read.
+    """
+    return _text(row, "CHANNEL_NAME"), _number(row, "DESIRED_DELAY")
+
+
+def _error(row: Row) -> ThreadError:
+    number = _number(row, "LAST_ERROR_NUMBER")
+    if not number:
+        return NO_ERROR
+    return ThreadError(number, " ".join(_text(row, "LAST_ERROR_MESSAGE").split()))
+
+
+def _number(row: Row, column: str) -> int:
+    text = _text(row, column)
+    if not _DIGITS.fullmatch(text):
+        raise MalformedStatusError(f"{column} is no number: {text[:40]!r}")
+    return int(text)
 
 
 def _stamped(row: Row, name: str, verb: str) -> Stamped | None:

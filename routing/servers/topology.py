@@ -5,11 +5,12 @@ from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from protocol.gtid import EMPTY, GtidSet, united
+from routing.servers.channels import Channels
 from routing.servers.clock import Clock
 from routing.servers.filters import Filters
 from routing.servers.host_addresses import HostAddresses
 from routing.servers.lag import Lag
-from routing.servers.observations import Observations
+from routing.servers.observations import Observations, Staleness
 from routing.servers.rate_limit import RateLimit
 from routing.servers.refusals import Refusals
 from routing.stable_enum import StableStrEnum
@@ -69,7 +70,8 @@ class Server:
     Attributes:
         name: ``host:port``; what metrics, log and messages call it.
         role: primary or replica.
-        down_until: until when (monotonic s) it is not asked, since it could not be reached.
+        lagging: it is further behind than a replica may be that is read (max-lag).
+        shunned_until: until when it gets no read unless there is a reason: it is down, or lagging.
         addresses: what its host name leads to.
         uuid: `@@server_uuid`; empty until it was first reached.
         address: the one where it was asked for that.
@@ -93,8 +95,10 @@ class Server:
         sources: UUIDs of those that it is configured to replicate from, running or not ("" where it
             was never connected); None if that was not asked or may not be seen.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
+        staleness: how old its state was when the primary was last seen, by that look; likewise.
         gap: transactions of the primary that it lacks although it has newer ones; likewise.
         replication: how far it is behind each source, by commit timestamps.
+        channels: what brings it transactions; None if that is not known.
         clock: what its clock was ahead of the proxy's at the monitor's last look; None if unknown.
         lost_running: its present epoch began since it lost GTIDs while it ran.
         errant: transactions that it has and the primary has not.
@@ -104,6 +108,8 @@ class Server:
         regained: those of `diverged_gtids` that it has although it lost GTIDs while it ran (RESET
             BINARY LOGS AND GTIDS, which takes all of them): its `gtid_purged` says how
             (`judge_regained`).
+        binary_log: the number of the newest file of its binary log, as the monitor saw it last; 0
+            if unknown.
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
@@ -115,8 +121,10 @@ class Server:
     def __init__(self, name: str, role: Role) -> None:
         self.name = name
         self.role = role
-        self.down_until = 0.0
         self.addresses = HostAddresses(name.rpartition(":")[0].strip("[]"))
+        self.lagging = False
+        self.shunned_until = 0.0
+        self._down_until = 0.0
         self.uuid = ""
         self.address = ""
         self.epoch = 0
@@ -138,13 +146,16 @@ class Server:
         self.seen_at = 0.0
         self.sources: frozenset[str] | None = None
         self.lag: float | None = None
+        self.staleness: Staleness | None = None
         self.gap: int | None = None
         self.replication = Lag()
+        self.channels: Channels | None = None
         self.clock: Clock | None = None
         self.errant: GtidSet = EMPTY
         self.diverged_gtids: GtidSet = EMPTY
         self.regained: GtidSet = EMPTY
         self.lost_running = False
+        self.binary_log = 0
         self.diverged_before: dict[str, GtidSet] = {}
         self.filters = Filters()
         self.compared = False
@@ -169,11 +180,27 @@ class Server:
         words = [self.role.value, f"epoch {self.epoch}"]
         words += [f"down until {self.down_until:g}"] if self.down_until else []
         words += [f"behind until {self.behind_until:g}"] if self.behind_until else []
+        words += ["lagging"] if self.lagging else []
         words += [] if self.ordered else ["commits out of order"]
         words += [] if self.gtids else ["without GTIDs"]
         words += ["diverged"] if self.has_diverged else []
         words += ["left"] if self.left else []
         return f"<Server {self.name}: {', '.join(words)}>"
+
+    @property
+    def down_until(self) -> float:
+        """Until when (monotonic s) it is not asked, since it could not be reached."""
+        return self._down_until
+
+    @down_until.setter
+    def down_until(self, until: float) -> None:
+        self._down_until = until
+        self.shunned_until = inf if self.lagging else until
+
+    def set_lagging(self, lagging: bool) -> None:
+        """Take whether it is further behind than a replica may be that is read."""
+        self.lagging = lagging
+        self.down_until = self._down_until
 
     @property
     def started(self) -> tuple[float, float]:
@@ -339,6 +366,7 @@ class Server:
         if restarted or lost_gtids:
             self._begin(executed, sent_at)
             if restarted:
+                self.binary_log = 0
                 self.opened = False  # it was its configuration that opened it
                 self.read_only = None
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
@@ -366,6 +394,16 @@ class Server:
         if self.regained <= executed:
             self.diverged_gtids -= self.regained - purged
         self.regained = EMPTY
+
+    def take_binary_log(self, number: int) -> None:
+        """Take the number of its newest binary log file, over a connection that was kept.
+
+        It falls only by RESET BINARY LOGS AND GTIDS, which takes all GTIDs: what it has by now it
+        was given since, be it that nobody has seen it without.
+        """
+        if number < self.binary_log:
+            self.regained = self.diverged_gtids
+        self.binary_log = number
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
         """How long a WAIT for what was acknowledged at `changed_at` would probably take, s.
@@ -476,6 +514,7 @@ class Topology:
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
         for_primary: reasons of reads that only the primary answers.
+        reads_lagging: replicas that are lagging are read where no other is left.
         fallbacks: lets so many reads per second leave late replicas for the primary.
         rivals: servers of which each may be the primary; empty while it is clear who is. None of
             them gets a write.
@@ -493,6 +532,7 @@ class Topology:
         proof_max_age: float = inf,
         *,
         allows_filters: bool = False,
+        reads_lagging: bool = False,
         for_primary: frozenset[StableStrEnum] = frozenset(),
     ) -> None:
         """Names are ``host:port``.
@@ -503,6 +543,7 @@ class Topology:
             fallback_rate: that of `fallbacks`.
             proof_max_age: each server's.
             allows_filters: reads may go where filters leave something out.
+            reads_lagging: `reads_lagging`.
             for_primary: `for_primary`.
         """
         self.primary = Server(primary, Role.PRIMARY)
@@ -516,6 +557,7 @@ class Topology:
         self.lacks_quorum = False
         self.group = ""
         self.for_primary = for_primary
+        self.reads_lagging = reads_lagging
         self._proof_max_age = proof_max_age
         self._allows_filters = allows_filters
         self._diverged_before: dict[str, GtidSet] = {}
@@ -586,7 +628,7 @@ class Topology:
         return (
             replica.epoch == epoch
             and self._before_term + self.primary.epoch == term
-            and now >= replica.down_until
+            and now >= replica.shunned_until
             and not self.refusals.until
             and self.primary.gtids
             and replica.gtids_trustworthy
@@ -691,6 +733,7 @@ class Topology:
         old.opened = server.opened = False  # that counts once
         server.filters.lacking = False  # what it has is what there is
         server.lag = None
+        server.set_lagging(False)
         self.dispute([])
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server

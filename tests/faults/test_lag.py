@@ -157,7 +157,7 @@ async def test_a_table_that_makes_no_sense_is_no_end_of_its_server() -> None:
             await eventually(lambda: not server.replication.cause)
         time_of_day = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
         proxy.cluster.replicas[0].faults.raw_reply(
-            rows([b"half past", b""], columns=2), time_of_day, times=None
+            rows([b"half past", b"", b"1"], columns=3), time_of_day, times=None
         )
         await eventually(lambda: "is no time" in server.replication.cause)
         assert server.probe_result is ProbeResult.ANSWERED

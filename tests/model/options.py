@@ -65,6 +65,9 @@ RESTARTED: Final = {
 }
 """Weights of a simulation whose proxy is stopped or killed, and finds what was kept."""
 
+LAGGING: Final = {**WATCHED, "lag": 3}
+"""Weights of a simulation in which replicas are left out since they lag, and taken back."""
+
 _STEADY: Final = ("client", "server", "answer", "notice")
 """Kinds of steps without which nothing happens."""
 

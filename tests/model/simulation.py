@@ -78,7 +78,7 @@ class Simulation:
         self.clients = [Client(self, number) for number in range(options.clients)]
         self._direct_writer = DirectWriter(self)
         self._kinds: dict[str, Callable[[Chooser], bool]] = {
-            kind: getattr(self, f"_{kind}") for kind in WEIGHTS
+            kind: getattr(self, f"_{kind}") for kind in {**WEIGHTS, **options.weights}
         }
 
     def _new_proxy(self, known: Mysql) -> Proxy:
@@ -382,6 +382,15 @@ class Simulation:
             replica = able[choose.below(len(able))]
             replica.change_order(self.now() + self.options.proof_max_age)
         return bool(able)
+
+    def _lag(self, choose: Chooser) -> bool:
+        """Let a replica be found to be too far behind to be read, or no longer."""
+        topology = self.proxy.topology
+        server = topology.replicas[choose.below(len(topology.replicas))]
+        server.set_lagging(not server.lagging)
+        topology.reads_lagging = choose.below(4) == 0
+        self.count("lagging" if server.lagging else "not lagging")
+        return True
 
     def _keep(self, choose: Chooser) -> bool:
         keeper = self._keeper

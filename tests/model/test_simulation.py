@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from routing.consistency.decision import Level, Scope
-from tests.model.options import REBUILDS, RESTARTED, WATCHED, Options, some_options
+from tests.model.options import LAGGING, REBUILDS, RESTARTED, WATCHED, Options, some_options
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation
 
@@ -41,6 +41,13 @@ def test_replicas_that_are_made_anew_while_in_use(seed: int, age: float) -> None
 @pytest.mark.parametrize("seed", range(25))
 def test_a_monitor_and_late_acknowledgements(seed: int) -> None:
     judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=WATCHED), seed, 2000)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_replicas_that_are_left_out_since_they_lag(seed: int) -> None:
+    """That changes who answers, and no promise."""
+    counts = judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=LAGGING), seed, 2000).counts
+    assert counts["lagging"] > 3
 
 
 @pytest.mark.parametrize("seed", range(25))

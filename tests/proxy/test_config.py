@@ -427,6 +427,29 @@ def test_servers_that_are_found_and_not_verified_are_warned_about() -> None:
     assert not load(None, found | {"topology": ["group"]}).warnings()
 
 
+def test_how_far_behind_a_replica_may_be(tmp_path: Path) -> None:
+    replicated = {**PRIMARY, "replicas": ["db2"]}
+    watched = {**replicated, "monitor-user": ["w"]}
+    for arguments, limit in (
+        (watched, 30.0),
+        ({**watched, "max-lag": ["1m"]}, 60.0),
+        ({**watched, "max-lag": ["OFF"]}, None),
+    ):
+        config = load(None, arguments)
+        assert (config.lag_limit, config.warnings()) == (limit, [])
+        assert from_text(tmp_path, config.to_toml()).lag_limit == limit
+    assert "so max-lag has no effect" in "".join(load(None, replicated).warnings())
+    alone = load(None, {**replicated, "max-lag": ["off"]})
+    assert "max-lag" not in "".join(alone.warnings())
+    short = load(None, {**watched, "max-lag": ["100ms"]}).warnings()
+    assert "max-lag (100ms) is below monitor-interval (1000ms)" in "".join(short)
+    for text in ("0", "-1s", "25h", "none", ""):
+        with pytest.raises(ConfigError, match="or off"):
+            load(None, {**watched, "max-lag": [text]})
+    for policy in ("primary", "stale"):
+        assert load(None, {**watched, "on-max-lag": [policy]}).on_max_lag == policy
+
+
 @pytest.mark.parametrize("text", ["heartbeat", "a.b.c", "a.b; DROP TABLE c", "a.`b", "`a`.b`c", ""])
 def test_what_is_no_table(text: str) -> None:
     with pytest.raises(ConfigError):

@@ -97,6 +97,8 @@ def exercise(metrics: Metrics) -> None:
     metrics.lost_gtids(2)
     metrics.errant_gtids("db2:1", 1)
     metrics.filtered("db2:1", lacking=True)
+    metrics.lagging("db2:1", lagging=True)
+    metrics.replicating("db2:1", replicating=True)
     metrics.scopes(4, 5)
     metrics.read_behind_another_connection()
     metrics.scopes_shared(1, 2)

@@ -179,6 +179,8 @@ def test_rights_that_are_missing_are_named(check: Check, cluster: Cluster) -> No
         "GRANT SELECT ON performance_schema.replication_applier_filters TO poor",
         "GRANT SELECT ON performance_schema.replication_connection_status TO poor",
         "GRANT SELECT ON performance_schema.replication_applier_status_by_worker TO poor",
+        "GRANT SELECT ON performance_schema.replication_applier_status_by_coordinator TO poor",
+        "GRANT SELECT ON performance_schema.replication_applier_configuration TO poor",
         r"GRANT REPLICATION CLIENT ON *.* TO poor",
     ):
         assert grant in text

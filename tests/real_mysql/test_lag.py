@@ -421,3 +421,33 @@ def test_the_binary_log_tells_of_every_transaction(
         finally:
             primary.query(f"REVOKE REPLICATION SLAVE ON *.* FROM {MONITOR_USER}")
             primary.query("DROP TABLE app.wide")
+
+
+def test_the_limit_holds_along_a_chain_and_with_two_channels(
+    cluster: Cluster, chain: Chain, leaf: RealServer
+) -> None:
+    """What the leaf lacks counts, wherever it waits, and one channel that works is enough."""
+    with running_chain(cluster, leaf, max_lag="300ms") as found:
+
+        def shown(server: RealServer, lagging: str, replication: str) -> bool:
+            found.write()
+            (row,) = [row for row in found.show("SERVERS") if row["server"] == server.address]
+            return (row["lagging"], row["replication"]) == (lagging, replication)
+
+        found.until(lambda: shown(leaf, "no", "running"))
+        found.intermediate.stop_applier()
+        try:
+            found.until(lambda: shown(found.intermediate, "yes", "its applier is stopped"))
+            found.until(lambda: shown(leaf, "yes", "running"))
+            source_of(leaf, found.primary, channel="direct")
+            found.until(lambda: shown(leaf, "no", "running"))
+            leaf.query("STOP REPLICA FOR CHANNEL ''")
+            stopped = "its receiver is stopped; its applier is stopped"
+            found.until(lambda: shown(leaf, "no", stopped))
+            assert found.proxy.metric("tidegate_replica_replicating", server=leaf.address) == 0
+        finally:
+            leaf.query("START REPLICA FOR CHANNEL ''")
+            leaf.query("STOP REPLICA FOR CHANNEL 'direct'")
+            leaf.query("RESET REPLICA ALL FOR CHANNEL 'direct'")
+            found.intermediate.start_applier()
+        found.until(lambda: shown(leaf, "no", "running"))

@@ -54,6 +54,37 @@ def rewind(cluster: Cluster, running: RunningProxy, order: str) -> None:
     cluster.wait_caught_up()
 
 
+def test_a_replica_that_has_all_names_again_before_anybody_has_looked_is_used_again(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    """The primary writes so much that a replica has more than before when it is looked at next.
+
+    Only its binary log tells: its files are counted from 1 again.
+    """
+    primary, replicas = cluster.primary, cluster.replicas
+    primary.query("DROP TABLE IF EXISTS app.rewound")
+    primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
+    write(primary, NEW)
+    cluster.wait_caught_up()
+    for replica in replicas:
+        replica.query("FLUSH BINARY LOGS")
+    running = proxy(monitor_interval="1500ms")
+    assert not {replica.address for replica in replicas}.isdisjoint(readers(running, 4))
+    for replica in replicas:
+        replica.query("STOP REPLICA")
+    primary.query("RESET BINARY LOGS AND GTIDS")
+    write(primary, 1)
+    eventually(lambda: running.stderr.count(DIVERGED) == len(replicas))
+    write(primary, 20 * NEW)
+    for replica in replicas:
+        replica.query("RESET BINARY LOGS AND GTIDS")
+        replica.query("RESET REPLICA")
+        replica.query("START REPLICA")
+    cluster.wait_caught_up()
+    eventually(lambda: running.stderr.count(AGAIN) == len(replicas))
+    eventually(lambda: {replica.address for replica in replicas} <= readers(running, 4))
+
+
 @pytest.mark.parametrize(
     "order", ["replicas first", "primary first", "after the proxy has noticed"]
 )

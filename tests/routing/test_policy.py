@@ -4,6 +4,8 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protocol.constants import IN_TRANS
 from protocol.gtid import EMPTY, GtidSet
@@ -11,7 +13,7 @@ from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, 
 from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.consistency.scope import PROBE_ABOVE
-from routing.policy import choose, on_primary
+from routing.policy import choose, on_primary, stale
 from routing.servers.topology import Server, Topology
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
@@ -283,6 +285,66 @@ def test_where_no_replica_can_be_asked_the_primary_answers(level: Level) -> None
     topology.replicas[1].set_unreachable(NOW)
     session.avoided = frozenset({topology.replicas[2]})
     assert choose_read(session, topology).reason is Reason.NO_REPLICA
+
+
+# Replicas that are too far behind to be read.
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), max_size=4),
+    st.sampled_from(list(Level)),
+    st.sampled_from(list(TimeoutPolicy)),
+    st.integers(0, 9),
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_replica_that_lags_is_read_only_where_that_is_asked_for(
+    replicas: list[tuple[bool, bool, int]],
+    level: Level,
+    on_timeout: TimeoutPolicy,
+    written: int,
+    preferred: int,
+    crowded: bool,
+    reads_lagging: bool,
+) -> None:
+    topology = topology_of(*(f"{U}:1-{applied}" if applied else "" for *_, applied in replicas))
+    topology.reads_lagging = reads_lagging
+    for server, (lags, down, _) in zip(topology.replicas, replicas, strict=True):
+        server.set_lagging(lags)
+        if down:
+            server.set_unreachable(NOW)
+    session = session_at(level, on_timeout, preferred % max(1, len(replicas)))
+    session.own_scope.own = gtids(f"{U}:1-{written}") if written else EMPTY
+    probed = session.own_scope.own if level in (Level.STRONG, Level.BOUNDED_STALENESS) else None
+    chosen = [
+        decide(session, READ, topology, NOW, probed=probed, crowded=crowded).server,
+        stale(session, topology, NOW),
+    ]
+    within = [server for server in topology.replicas if server.shunned_until <= NOW]
+    for server, bounded in zip(chosen, (level is Level.BOUNDED_STALENESS, False), strict=True):
+        if server is not None and server.lagging:
+            assert bounded or (reads_lagging and not within)
+            assert server.down_until <= NOW
+    if within or (reads_lagging and any(server.down_until <= NOW for server in topology.replicas)):
+        assert chosen[1] is not None
+
+
+def test_why_the_primary_answers_for_them() -> None:
+    topology = topology_of(f"{U}:1-5", f"{U}:1-5")
+    for server in topology.replicas:
+        server.set_lagging(True)
+    for level in (Level.BEST_EFFORT, Level.READ_OWN_WRITES, Level.MONOTONIC_READS):
+        assert choose_read(session_at(level), topology) == Decision(
+            topology.primary, Reason.REPLICA_LAGGING, Proof.PRIMARY
+        )
+    for server in topology.replicas:
+        server.set_unreachable(NOW)
+    assert choose_read(session_at(), topology).reason is Reason.NO_REPLICA
+    later = topology.replicas[0].down_until
+    assert choose_read(session_at(), topology, later).reason is Reason.REPLICA_LAGGING
+    topology.replicas[0].set_lagging(False)
+    assert choose_read(session_at(), topology, later).server is topology.replicas[0]
 
 
 # Sessions that read from the primary.

@@ -280,6 +280,13 @@ class World:
     def is_behind(self, which: int) -> None:
         self.topology.replicas[which].timed_out(self.now, 1.0)
 
+    def lags(self, which: int) -> None:
+        replica = self.topology.replicas[which]
+        replica.set_lagging(not replica.lagging)
+
+    def is_read_though_it_lags(self, which: int) -> None:
+        self.topology.reads_lagging = which == 1
+
     def is_left_out(self, which: int) -> None:
         self.session.avoided ^= {self.topology.replicas[which]}
 
@@ -300,7 +307,7 @@ HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
     *(World.reads_as_it_asks, World.reads_while_others_write, World.writes_while_it_reads),
     *(World.another_waits, World.waits_end, World.takes_its_time, World.has_little_time),
     *(World.gives_many, World.chooses_a_level, World.another_reads, World.is_settled),
-    World.is_looked_at,
+    *(World.is_looked_at, World.lags, World.is_read_though_it_lags),
 ]
 happenings = st.tuples(
     st.one_of(

@@ -1,5 +1,7 @@
 """The course of a read in many situations, each as a transcript (`transcript`)."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.gtid import EMPTY
@@ -150,6 +152,127 @@ def test_the_replica_does_not_even_say_that_it_is_late() -> None:
         << Send(p, replica_lost, primary); left r1: replica_lost
     """)
     assert play.topology.replicas[0].down_until > play.now
+
+
+# Replicas that are too far behind to be read
+
+
+@pytest.mark.parametrize("level", [Level.BEST_EFFORT, Level.READ_OWN_WRITES])
+def test_all_replicas_are_too_far_behind(level: Level) -> None:
+    World(level=level).play("""
+        -- lags(r1)
+        >> begin()
+        << Send(p, replica_lagging, primary)
+        >> first_byte()
+        >> ended()
+        -- keeps_up(r1)
+    """)
+
+
+@pytest.mark.parametrize("level", [Level.BEST_EFFORT, Level.READ_OWN_WRITES])
+def test_they_are_read_nevertheless_if_that_is_configured(level: Level) -> None:
+    proof = "none" if level is Level.BEST_EFFORT else "known"
+    World(("1-5", "1-5"), level=level, reads_lagging=True).play(f"""
+        -- lags(r1)
+        >> begin()
+        << Send(r2, read, {proof})
+        >> ended()
+        -- lags(r2)
+        >> begin()
+        << Send(r1, read, {proof})
+        -- keeps_up(r1)
+    """)
+
+
+@pytest.mark.parametrize("level", [Level.BEST_EFFORT, Level.READ_OWN_WRITES])
+def test_the_primary_is_given_such_reads_in_their_turn(level: Level) -> None:
+    World(level=level).play("""
+        -- lags(r1)
+        -- full(0.1)
+        >> begin()
+        << Delay(0.1); crowded: delayed
+        -- after(0.1)
+        >> turn_came()
+        << Send(p, replica_lagging, primary)
+        >> ended()
+        -- full(0.3)
+        >> begin()
+        << Refuse(3024, flood); crowded: refused
+        >> ended()
+    """)
+
+
+@pytest.mark.parametrize("level", [Level.BEST_EFFORT, Level.READ_OWN_WRITES])
+def test_a_primary_that_does_not_answer_is_not_waited_for(level: Level) -> None:
+    World(level=level).play("""
+        -- lags(r1)
+        -- silent(p)
+        >> begin()
+        << Refuse(3024, probe_failed)
+        >> ended()
+        -- speaks(p)
+        >> begin()
+        << Send(p, replica_lagging, primary)
+    """)
+
+
+def test_a_stale_answer_is_none_of_a_replica_that_has_fallen_too_far_behind() -> None:
+    world = replace(SNAPSHOT_AFTER, on_timeout=TimeoutPolicy.STALE)
+    world.play("""
+        >> begin()
+        << Send(r1, read, waited)
+        -- lags(r1)
+        >> wait_answered(timeout)
+        << Send(p, wait_timeout, primary); left r1: wait_timeout
+    """)
+    replace(world, reads_lagging=True).play("""
+        >> begin()
+        << Send(r1, read, waited)
+        -- lags(r1)
+        >> wait_answered(timeout)
+        << Pass; stale
+    """)
+
+
+def test_a_stale_answer_without_a_primary_is_none_of_such_a_replica() -> None:
+    world = replace(STRONG, on_timeout=TimeoutPolicy.STALE, applied=("1-5", "1-5"))
+    world.play("""
+        >> begin()
+        << Ask
+        -- lags(r1)
+        >> primary_silent()
+        << Send(r2, wait_timeout, none); stale
+        >> ended()
+        >> begin()
+        << Ask
+        -- lags(r2)
+        >> primary_silent()
+        << Refuse(3024, probe_failed)
+    """)
+
+
+def test_a_snapshot_that_is_open_there_goes_on() -> None:
+    World().play("""
+        -- snapshot(r1)
+        -- lags(r1)
+        >> begin()
+        << Send(r1, transaction, known)
+    """)
+
+
+def test_a_scope_leaves_the_replica_that_it_has_read_from() -> None:
+    World(("1-5", "1-5"), level=Level.MONOTONIC_READS).play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> first_byte()
+        >> ended()
+        -- showed(r1)
+        -- lags(r1)
+        >> begin()
+        << Ask
+        >> probe_answered(1-5)
+        << Send(r2, read, known)
+    """)
 
 
 # Too many reads leave late replicas

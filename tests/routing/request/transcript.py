@@ -58,6 +58,7 @@ class World:
         applied: for each replica, what it is known to have.
         own: what the scope has written.
         rate: how many reads per second may leave late replicas.
+        reads_lagging: replicas are read that lag, where no other is left.
         age: after how many seconds a replica is asked whether it still has what it proved.
     """
 
@@ -69,6 +70,7 @@ class World:
     on_lost_writes: LostPolicy = LostPolicy.ERROR
     budget: float = 0.25
     rate: float = 1000.0
+    reads_lagging: bool = False
     age: float = 1e9
 
     def play(self, text: str) -> "Play":
@@ -86,7 +88,9 @@ class Play:
 
     def __init__(self, world: World) -> None:
         names = [f"r{number}" for number in range(1, len(world.applied) + 1)]
-        self.topology = Topology("p", names, fallback_rate=world.rate, proof_max_age=world.age)
+        self.topology = Topology(
+            *("p", names, world.rate, world.age), reads_lagging=world.reads_lagging
+        )
         self.now = 1000.0
         for server, applied in zip(self.topology.replicas, world.applied, strict=True):
             server.observe(f"uuid-{server.name}", (0, 0), gtids(applied), EMPTY)
@@ -203,6 +207,14 @@ class Play:
     def _speaks(self, server: str) -> None:
         """Let a server send something."""
         self._server(server).packets_received += 1
+
+    def _lags(self, *servers: str) -> None:
+        """Let servers be too far behind to be read."""
+        for server in servers:
+            self._server(server).set_lagging(True)
+
+    def _keeps_up(self, server: str) -> None:
+        self._server(server).set_lagging(False)
 
     def _behind(self, server: str) -> None:
         self._server(server).timed_out(self.now, 10.0)

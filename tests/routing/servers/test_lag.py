@@ -9,6 +9,7 @@ from routing.servers.replication_status import (
     MalformedStatusError,
     Receiver,
     Stamped,
+    ThreadError,
     Worker,
     microseconds,
     receiver,
@@ -357,10 +358,15 @@ class TestUnmeasured:
         lag = Lag()
         lag.take(Look([], [], at(0), EMPTY), 1, SAME, {})
         assert "no replication channel" in lag.cause
+        lag.take(Look([], [], at(0), EMPTY, has_tables=False), 1, SAME, {})
+        assert lag.cause == "its performance_schema is off"
 
 
 NOTHING: dict[str, bytes | None] = {
     "CHANNEL_NAME": b"",
+    "SERVICE_STATE": b"ON",
+    "LAST_ERROR_NUMBER": b"0",
+    "LAST_ERROR_MESSAGE": b"",
     "LAST_APPLIED_TRANSACTION": b"",
     "APPLYING_TRANSACTION": None,
 }
@@ -372,6 +378,8 @@ class TestRows:
             "CHANNEL_NAME": b"",
             "SOURCE_UUID": A.encode(),
             "SERVICE_STATE": b"ON",
+            "LAST_ERROR_NUMBER": b"0",
+            "LAST_ERROR_MESSAGE": b"",
             "RECEIVED_TRANSACTION_SET": f"{A}:1-2,\n{B}:7".encode(),
             "LAST_QUEUED_TRANSACTION": f"{A}:2".encode(),
             "LAST_QUEUED_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP": b"2026-11-22 10:26:29.055500",
@@ -387,6 +395,22 @@ class TestRows:
         assert queued.original_us == 1_795_343_189_055_500
         assert queued.ended_us is None
         assert queued.source == A
+
+    def test_of_a_receiver_that_cannot_connect(self) -> None:
+        row: dict[str, bytes | None] = {
+            "CHANNEL_NAME": b"",
+            "SOURCE_UUID": A.encode(),
+            "SERVICE_STATE": b"CONNECTING",
+            "LAST_ERROR_NUMBER": b"2003",
+            "LAST_ERROR_MESSAGE": b"Can't\nconnect",
+            "RECEIVED_TRANSACTION_SET": b"",
+            "LAST_QUEUED_TRANSACTION": b"",
+        }
+        found = receiver(row)
+        assert (found.running, found.retrying) == (False, True)
+        assert found.error == ThreadError(2003, "Can't connect")
+        with pytest.raises(MalformedStatusError, match="LAST_ERROR_NUMBER is no number"):
+            receiver({**row, "LAST_ERROR_NUMBER": b"many"})
 
     def test_of_a_worker_that_has_applied_nothing(self) -> None:
         assert worker(NOTHING) == Worker("", None, None)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.servers.observations import Observation, Observations
+from routing.servers.observations import Observation, Observations, Staleness
 
 U = "11111111-1111-1111-1111-111111111111"
 
@@ -217,12 +217,14 @@ def test_states_are_found_again(
             within = [executed for asked_at, executed in kept if asked_at >= moment]
             assert observations.since(float(moment)) == (within[0] if within else None)
             applied = GtidSet({U: [(1, moment + 1)]}) if lags and moment else EMPTY
-            lacked: tuple[GtidSet, float] = EMPTY, 0.0
-            for asked_at, executed in reversed(kept):
+            expected = Staleness(EMPTY, 0.0, known=True)
+            for number, (asked_at, executed) in reversed(list(enumerate(kept))):
                 if executed <= applied:
                     break
-                lacked = executed - applied, 20.0 - asked_at
-            assert observations.lacking(applied, 20.0) == lacked
+                expected = Staleness(executed - applied, at - asked_at, known=number > 0)
+            assert observations.staleness(applied) == expected
+            age = expected.least + 20.0 - at if expected.missing else 0.0
+            assert observations.age(applied, 20.0) == age
 
 
 def test_what_was_found_is_not_carried_past_what_was_given_up() -> None:

@@ -558,6 +558,23 @@ def test_who_was_reset_got_since_what_did_not_come_with_older_data(
     assert gtids(f"{U}:5") <= first.diverged_gtids, "and it did not get that again"
 
 
+@pytest.mark.parametrize(("number", "diverged"), [(7, True), (8, True), (1, False)])
+def test_a_binary_log_that_begins_anew_tells_of_a_reset_that_nobody_saw(
+    topology: Topology, number: int, diverged: bool
+) -> None:
+    first, _ = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.binary_log = 7
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
+    first.observe(V, STARTED, gtids(f"{U}:1-20"), first.applied)
+    assert not first.regained, "it has all that it had"
+    first.take_binary_log(number)
+    first.judge_regained(gtids(f"{U}:1-20"), EMPTY)
+    assert first.has_diverged is diverged
+    first.observe(V, STARTED_AGAIN, gtids(f"{U}:1-20"), first.applied)
+    assert first.binary_log == 0, "it may have got another one"
+
+
 def test_who_was_reset_once_more_is_asked_once_more(topology: Topology) -> None:
     first, _ = topology.replicas
     first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
