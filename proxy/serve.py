@@ -32,6 +32,7 @@ from proxy.shared.killing.targets import KillTargets
 from proxy.shared.known_passwords import KnownPasswords
 from proxy.shared.memory_release import MemoryRelease, malloc_trim
 from proxy.shared.primary_epoch import PrimaryEpoch
+from proxy.shared.primary_presence import PrimaryPresence
 from proxy.shared.probe import Probes
 from proxy.shared.refusals import Refusals
 from proxy.shared.sessions import Sessions
@@ -123,6 +124,9 @@ def build(
         kill_targets=KillTargets(sessions, topology, other_workers),
         primary_epoch=PrimaryEpoch(
             topology, sessions, executed_gtids, sharing, kept_scopes, ledger, metrics
+        ),
+        primary_presence=PrimaryPresence(
+            topology, config, materials, metrics, tasks.start, time.monotonic
         ),
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
         waits=Waits(),

@@ -69,7 +69,7 @@ def choose(
     """
     kind = statement.kind
     if kind is _READ:
-        if statement.reason in topology.for_primary:
+        if statement.reason in topology.for_primary and not session.without_primary:
             return on_primary(topology, Reason.SESSION)
         if topology.refusals.until and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
@@ -343,7 +343,7 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
         confirm = nearest.is_doubtful(now)
         return Decision(nearest, Reason.READ, Proof.WAITED, required, confirm)
     if reachable:
-        if not patient and topology.primary.is_silent(now):  # a late replica is the better choice
+        if not patient and topology.primary.is_gone(now):  # a late replica is the better choice
             return _among_replicas(session, topology, now, requirement, True, seen_on)
         return on_primary(topology, Reason.REPLICA_BEHIND)
     if unordered:

@@ -27,6 +27,7 @@ from proxy.client.connection import ClientConnection
 from proxy.client.login.authentication import Authentication
 from proxy.client.login.login import (
     LOGIN_PACKET_LIMIT,
+    LoggedIn,
     handshake_error,
     login_ok,
     may_enter,
@@ -259,7 +260,7 @@ class Welcome:
         ):
             return
         await shared.catalogues.learn(connection, login.username)
-        self._serve(login, connection, capabilities, rules)
+        self._serve(opened, capabilities, rules)
 
     async def _in_sandbox(
         self, login: Login, primary: ServerConnection, capabilities: Capability
@@ -366,7 +367,7 @@ class Welcome:
         """
         shared = self._shared
         primary = shared.topology.primary
-        if shared.sessions.accepting > _GREETED_AT_ONCE or shared.now() < primary.down_until:
+        if shared.sessions.accepting > _GREETED_AT_ONCE or primary.is_gone(shared.now()):
             return
         usual = shared.client_profiles.prediction(self._where)
         if usual is not None:
@@ -389,19 +390,13 @@ class Welcome:
             self._greeted = greeted
             self._connection_id = greeted.greeting.thread_id
 
-    def _serve(
-        self,
-        login: Login,
-        primary: ServerConnection,
-        capabilities: Capability,
-        rules: SessionRules,
-    ) -> None:
+    def _serve(self, opened: LoggedIn, capabilities: Capability, rules: SessionRules) -> None:
         """Answer the login with OK, and begin the command phase.
 
         Raises:
             ChannelClosedError: the client left.
         """
-        shared = self._shared
+        shared, login, start = self._shared, opened.login, opened.connection
         state = Session(
             rules.initial(login.database or ""),
             self._session_id % max(1, len(shared.topology.replicas)),
@@ -419,7 +414,12 @@ class Welcome:
             shared, connection, login, self._session_id, self._connection_id, state, rules
         )
         try:
-            session.take_primary(primary)
+            # Before the session has the connection, and says no more about its server.
+            ok = login_ok(login, capabilities, start)
+            if opened.reads_only:
+                session.begin_without_primary(start)
+            else:
+                session.take_primary(start)
         except ChannelClosedError as error:
             session.client_lost()
             refuse(
@@ -429,7 +429,7 @@ class Welcome:
             )
             return
         try:
-            self._answer(login_ok(login, capabilities, primary))
+            self._answer(ok)
             connection.attach(self._channel.hand_over(connection), session)
         except ChannelClosedError:
             session.client_lost()

@@ -26,7 +26,7 @@ from protocol.statement_execution import statement_id
 from proxy.client.statements.prepared_statement import close_packet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from proxy.server.connection import ServerConnection
     from proxy.server.mirror import Mirror
@@ -69,7 +69,7 @@ class PreparedStatements:
     def add(self, prepared: PreparedStatement) -> None:
         """Its PREPARE succeeded."""
         self._statements[prepared.number] = prepared
-        self.text_size += len(prepared.text)
+        self.text_size += len(prepared.sql)
 
     def of(self, packet: bytes) -> PreparedStatement | None:
         """The one that a framed command is about, or None."""
@@ -82,7 +82,7 @@ class PreparedStatements:
     def close(self, prepared: PreparedStatement) -> None:
         """Forget it."""
         del self._statements[prepared.number]
-        self.text_size -= len(prepared.text)
+        self.text_size -= len(prepared.sql)
         self._cursors.pop(prepared.number, None)
 
     def clear(self) -> None:
@@ -133,6 +133,10 @@ class PreparedStatements:
             or stream.status & _LAST_ROW_SENT
         ):
             self._cursors.pop(prepared.number, None)
+
+    def __iter__(self) -> Iterator[PreparedStatement]:
+        """All of them."""
+        return iter(self._statements.values())
 
     def missing_on(self, mirror: Mirror) -> list[PreparedStatement]:
         """The statements that may run elsewhere, unknown to the server of this connection."""

@@ -166,13 +166,31 @@ class Servers:
         Raises:
             ChannelClosedError: it broke meanwhile.
         """
-        shared, state, owner = self._shared, self._state, self._owner
-        old = self.primary
-        if connection.server is not shared.topology.primary or owner is None:
+        owner, old = self._owner, self.primary
+        if connection.server is not self._shared.topology.primary or owner is None:
             connection.abort()
             raise ChannelClosedError("another server has become the primary")
-        identity = connection.identity
+        self._begin_session(connection)
         self._use_primary(connection, owner)
+        if old is not None:
+            self.drop(old)
+
+    def begin_without_primary(self, connection: ServerConnection) -> None:
+        """Begin the session as a replica began it for this login; its connection is given up.
+
+        Whatever the session had before has ended.
+        """
+        old, self.primary = self.primary, None
+        self._begin_session(connection)
+        self._state.transaction.status = connection.stream.status
+        connection.channel.close()
+        connection.close()
+        if old is not None:
+            self.drop(old)
+
+    def _begin_session(self, connection: ServerConnection) -> None:
+        """Take over what a session begins with on a server that it has logged in to."""
+        identity, state = connection.identity, self._state
         self._client.server_allows(identity.max_allowed_packet)
         state.on_connect(
             identity.sql_mode,
@@ -186,8 +204,6 @@ class Servers:
             state.pins.acquire(PinReason.VARIABLE, "init_connect")
         state.set_login_roles(identity.roles)
         state.set_schema(connection.mirror.schema)
-        if old is not None:
-            self.drop(old)
 
     def _use_primary(self, connection: ServerConnection, owner: Conductor) -> None:
         state, metrics = self._state, self._shared.metrics
@@ -221,9 +237,11 @@ class Servers:
         if connection.server is not self._shared.topology.primary or owner is None:
             connection.abort()
             raise ChannelClosedError("another server has become the primary")
-        wait_timeout = connection.identity.wait_timeout
+        identity, state = connection.identity, self._state
         self._use_primary(connection, owner)
-        self._state.wait_timeout = wait_timeout
+        self._client.server_allows(identity.max_allowed_packet)
+        if "wait_timeout" not in state.variables:
+            state.wait_timeout = max(1, identity.wait_timeout)
 
     def release(self, client_thread_id: int, kept: Collection[Server | None]) -> None:
         """Give others the connection to the primary, and the idle ones to replicas.

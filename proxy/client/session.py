@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from proxy.client.answers.disconnects import Disconnects
@@ -41,6 +42,7 @@ from proxy.client.effects.missing_trackers import MissingTrackers
 from proxy.client.fast_path.answer import FastAnswers
 from proxy.client.fast_path.request import FastRequests
 from proxy.client.login.change_user import UserChange
+from proxy.client.primary_absence import Substitute, substitute, text_of
 from proxy.client.read_timers import ReadTimers
 from proxy.client.replies.own_answers import OwnAnswers
 from proxy.client.requests.commands import parse_command, parse_long_command
@@ -69,17 +71,20 @@ from proxy.client.session_context import SessionContext
 from proxy.client.sharing.connection_lease import ConnectionLease
 from proxy.client.statements.diagnostics import KEEP_ALIVE
 from proxy.server.connection import ServerConnection
-from proxy.server.errors import ServerFullError
+from proxy.server.errors import NoPrimaryError, ServerFullError
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
     Reason,
 )
 from routing.policy import on_primary
+from routing.request import refusal
 from routing.request.command import Command
-from routing.request.stage import ASKING, DONE
+from routing.request.stage import ASKING, DELAYED, DONE, JOINED, OPENING, SENT
 from routing.request.step import Ask, Delay, End, Join, Known, Open, Refuse, Send, Step
+from routing.request.variables import set_mode
 from routing.sql.diagnostics import ROW_COUNT
+from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
@@ -93,6 +98,8 @@ if TYPE_CHECKING:
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
     from routing.session.session import Session
+
+_SHUTDOWN: Final = ServerErrorCode.ER_SERVER_SHUTDOWN.code
 
 PING_TRUST_US: Final = 1_000_000
 """How long ago the primary may have spoken for a COM_PING to be answered without it."""
@@ -125,6 +132,7 @@ class ClientSession:
         """
         self._shared = shared
         self._now = shared.now
+        self._reads_on = shared.config.without_primary == "read" and bool(shared.topology.replicas)
         self._topology = shared.topology
         self._client = client
         self._session_id = session_id
@@ -152,7 +160,7 @@ class ClientSession:
         self._own_answers = own_answers = OwnAnswers(context)
         self._own = OwnStatements(context, command_effects, own_answers, connection_id)
         self._taker = taker = FastAnswers(context, lease)
-        client.fast = FastRequests(context, missing_trackers, taker, lease)
+        self._fast = client.fast = FastRequests(context, missing_trackers, taker, lease)
         self._dispatch = dispatch = Dispatch(context, missing_trackers, lease, own_answers, taker)
         self._answers = answers = ServerAnswers(
             context, events, command_effects, missing_trackers, lease, dispatch
@@ -165,6 +173,8 @@ class ClientSession:
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
+        # The last command that a replica was sent in the primary's place.
+        self._substituted: Command | None = None
         # The command, and how often the primary had spoken, when `keep_alive` was called last.
         self._seen = current.command, 0
 
@@ -264,11 +274,28 @@ class ClientSession:
         self.server_lost(primary, cause, None)
 
     def leave_primary(self) -> None:
-        """End, if the primary has changed, or was restarted: the session was on the old one."""
+        """Leave it, if the primary has changed, or was restarted: the session was on the old one.
+
+        It ends, unless it can go on without (`_can_outlive`).
+        """
         servers, lease = self._servers, self._lease
         primary = servers.primary
         cause = servers.cause if primary is not None or lease is None else lease.cause
         if not cause:
+            return
+        if primary is not None and self._can_outlive(primary, None):
+            lease = self._take_lease()
+            lacking = lease.lacking(primary)
+            if not lacking:
+                servers.abandon_primary()
+                self._part_from(primary)
+                lease.outlives()
+                self._go_on_without()
+                return
+            servers.abandon_primary()
+            code = ServerErrorCode.ER_SERVER_SHUTDOWN
+            message = f"Tidegate: {cause}, and the session had {lacking} on the old one"
+            self._end_without(ErrPacket(code.code, code.sqlstate, f"{message}; connect again"))
             return
         code = ServerErrorCode.ER_SERVER_SHUTDOWN
         message = f"Tidegate: {cause}; connect again"
@@ -282,11 +309,168 @@ class ClientSession:
         error = ErrPacket(code.code, code.sqlstate, message)
         self.server_lost(primary, message, error.serialise(self._client.capabilities))
 
+    # It loses the primary, and lives on (docs/architecture/without-primary.md)
+
+    def _take_lease(self) -> ConnectionLease:
+        """The lease of a session that loses its primary, made now if it had none."""
+        lease = self._lease
+        if lease is None:
+            lease = self._lease = ConnectionLease(self._session_context, self._connection_id)
+            self._taker.use_lease(lease)
+            self._fast.use_lease(lease)
+            self._dispatch.use_lease(lease)
+            self._answers.use_lease(lease)
+            self._query_answers.use_lease(lease)
+            self._disconnects.use_lease(lease)
+        return lease
+
+    def _can_outlive(self, primary: ServerConnection, error: bytes | None) -> bool:
+        """Whether the session may go on without the primary, as far as its command is concerned.
+
+        Whoever has sent the primary a command is not told what became of it; a read that has shown
+        nothing can be answered elsewhere. `error` is the ERR packet by which the server ended the
+        connection, if it did.
+        """
+        current = self._current
+        if not self._reads_on:
+            return False
+        if self._long.going or self._client.closed:
+            return False
+        if error is not None and ErrPacket.parse(error).code != _SHUTDOWN:
+            return False  # it says what it has against this session
+        if current.stage == DONE or self._servers.active_replica is not None:
+            return self._task is None
+        if self._servers.active is primary:
+            return (
+                current.stage == SENT
+                and current.command.is_read
+                and not (current.outcome.may_write or self._read.bound or current.answer.started)
+            )
+        return current.stage in (ASKING, OPENING, JOINED, DELAYED)
+
+    def _part_from(self, primary: ServerConnection) -> None:
+        """The connection to the primary is gone, and the session perhaps goes on without it."""
+        if self._servers.active is primary:
+            self._servers.deactivate()
+            self._read_timers.in_time()
+            self._current.answer.held = b""
+        self._dispatch.leave()
+        if self._shared.probes.leads(self) or self._current.stage == ASKING:
+            self._shared.probes.leave(self)
+        self._take_lease().doubt(primary)
+
+    def _on_presence(self, primary: ServerConnection, cause: str, *, gone: bool) -> None:
+        """It is known now whether the primary is gone, of which the connection was lost."""
+        lease = self._lease
+        if self._closed or self._client.closed or lease is None or not lease.in_doubt:
+            return
+        lacking = lease.lacking(primary) if gone else ""
+        if gone and not lacking:
+            lease.outlives()
+            self._go_on_without()
+        elif gone:
+            code = ServerErrorCode.ER_SERVER_SHUTDOWN
+            message = (
+                f"Tidegate: the primary {primary.server.name} is gone, and with it {lacking} of"
+                " the session; connect again"
+            )
+            self._end_without(ErrPacket(code.code, code.sqlstate, message))
+        else:
+            waits = self._current.is_waiting or (
+                self._current.stage == SENT and self._servers.active is None
+            )
+            self._leave_read()
+            self._disconnects.primary(primary, cause, None, active=False, waits=waits)
+
+    def _go_on_without(self) -> None:
+        """Let a read that was with the primary, or was to ask it something, go on."""
+        current = self._current
+        if current.stage == ASKING:
+            seconds = max(self._read.budget, 0.0)
+            self._start(self._awake(lambda: self._ask_primary(seconds)), "borrow")
+        elif current.stage == SENT and self._servers.active is None and self._task is None:
+            self._perform(self._read.primary_lost(self._now()))
+
+    def _end_without(self, error: ErrPacket) -> None:
+        """The session cannot go on without the primary: end it, as a server that dies would."""
+        if self._current.answer.started and self._current.stage != DONE:
+            self._client.close()
+        else:
+            self._end_refused(error)
+
+    def _lacks_primary(self, cause: str) -> None:
+        """The command needs the primary, and there is none: the session stays."""
+        current = self._current
+        if current.stage == ASKING:
+            self._perform(self._events.primary_silent())
+            return
+        command = current.command
+        name = self._topology.primary.name
+        refused = refusal.no_primary(name, cause, may_write=current.outcome.may_write)
+        text = text_of(command, self._session_context.query_attributes)
+        what = substitute(command, text, self._state)
+        replicas = self._replicas_in_turn()
+        if not replicas or not (self._state.without_primary or command.code is Code.COM_PING):
+            what = "refuse"
+        if what == "replica" and self._substituted is not command:
+            self._substituted = command
+            self._start(self._substitute(replicas, refused), "a replica in the primary's place")
+        elif what in ("refuse", "replica"):
+            self._perform(self._read.no_primary(refused, self._now()))
+        else:
+            self._carry_out(command, what)
+
+    def _carry_out(self, command: Command, what: Substitute) -> None:
+        """Carry out in the primary's place what needs no server."""
+        state, warnings = self._state, 0
+        if what == "reset":
+            self._command_effects.reset_without_primary()
+            if self._lease is not None:
+                self._lease.reset_without_primary()
+        elif command.code is Code.COM_PING:
+            state.diagnostics.affects_none()
+            warnings = state.diagnostics.warning_count
+        else:
+            if what == "set" and command.statement is not None:
+                set_mode(command.statement.assignments[0], state)
+            state.diagnostics.proxy_answered(0)
+        self._own_answers.ok(warnings)
+
+    def _replicas_in_turn(self) -> list[Server]:
+        """The replicas that can be asked, the one that the session asks first in front."""
+        now, state, replicas = self._now(), self._state, self._topology.replicas
+        at = state.preferred % max(1, len(replicas))
+        return [
+            server
+            for server in (*replicas[at:], *replicas[:at])
+            if not (server.is_gone(now) or state.avoids(server, now))
+        ]
+
+    async def _substitute(self, replicas: list[Server], refused: Refuse) -> None:
+        """Have one of these replicas answer in the primary's place, or refuse the command."""
+        servers = self._servers
+        for server in replicas:
+            connection = servers.replica(server)
+            if connection is None:
+                await servers.open(server)
+                connection = servers.replica(server)
+            if self._closed or self._client.closed:
+                return
+            if connection is not None and not connection.busy:
+                self._task = None
+                self._dispatch.to_substitute(connection)
+                return
+        self._task = None
+        self._perform(self._read.no_primary(refused, self._now()))
+
     def keep_alive(self) -> None:
         """Send the primary a COM_PING if the client has worked without it since the last call.
 
         It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary.
         """
+        if self._servers.primary is None and self.is_away:
+            self.rest()  # also where connections are not shared
+            return
         primary, command, state = self._servers.primary, self._current.command, self._state
         received = 0 if primary is None else primary.packets_received
         (seen, heard), self._seen = self._seen, (command, received)
@@ -330,7 +514,7 @@ class ClientSession:
         return self._lease is not None and self._lease.is_away
 
     async def wake(self) -> ErrPacket | None:
-        """Have a connection to the primary again; the error of a server that is full, or None.
+        """Have a connection to the primary again; why there is none now, or None.
 
         Any other failure ends the session, and its client is told.
         """
@@ -338,17 +522,32 @@ class ClientSession:
             error = None if self._lease is None else await self._lease.borrow()
         except ServerFullError as full:
             return full.error
+        except NoPrimaryError as absent:
+            primary = self._topology.primary.name
+            refused = refusal.no_primary(primary, str(absent), may_write=False)
+            return ErrPacket(refused.code.code, refused.code.sqlstate, refused.message)
         if error is not None and not self._client.closed:
             self._end_refused(error)
         return None
 
     async def _awake(self, then: Callable[[], None]) -> None:
         """Borrow a connection for the command that waits, and go on with it."""
-        full = await self.wake()
+        full: ErrPacket | None = None
+        absent = ""
+        try:
+            error = None if self._lease is None else await self._lease.borrow()
+        except ServerFullError as reason:
+            error, full = None, reason.error
+        except NoPrimaryError as reason:
+            error, absent = None, str(reason)
         self._task = None
         if self._closed or self._client.closed:
             return
-        if full is None:
+        if error is not None:
+            self._end_without(error)
+        elif absent:
+            self._lacks_primary(absent)
+        elif full is None:
             then()
         else:
             code = ServerErrorCode.ER_CON_COUNT_ERROR
@@ -388,9 +587,20 @@ class ClientSession:
         """
         self._servers.take_primary(connection)
 
+    def begin_anew(self, connection: ServerConnection) -> None:
+        """Use this connection to the primary, as another user; ChannelClosedError if it broke."""
+        self._servers.take_primary(connection)
+        if self._lease is not None:
+            self._lease.began()
+
+    def begin_without_primary(self, connection: ServerConnection) -> None:
+        """Begin as a replica has begun the session, since the primary is gone."""
+        self._servers.begin_without_primary(connection)
+        self._take_lease().began_without_primary()
+
     async def _change_user(self) -> None:
         """Let another user log in; failing ends the session."""
-        change = UserChange(self._session_context, self._command_effects, self._lease)
+        change = UserChange(self._session_context, self._command_effects, self)
         changed = await change.run()
         if changed:
             self._task = None
@@ -647,16 +857,35 @@ class ClientSession:
 
     def _to(self, decision: Decision) -> None:
         """Write the command to the server that was decided on."""
-        away = self._servers.primary is None and self.is_away
-        if away and decision.server is self._topology.primary:
-            current = self._current
-            current.outcome.set_decision(decision)
-            current.on_sent()
-            self._start(self._awake(lambda: self._to(decision)), "borrow")
-            return
+        primary, current = self._servers.primary, self._current
+        if decision.server is self._topology.primary:
+            if primary is None and self.is_away:
+                current.outcome.set_decision(decision)
+                current.on_sent()
+                self._start(self._awake(lambda: self._to(decision)), "borrow")
+                return
+            if self._reads_on and primary is not None and decision.server.is_silent(self._now()):
+                self._to_silent(decision)
+                return
         step = self._dispatch.to(decision)
         if step is not None:  # on the path of every statement, so without a call
             self._perform(step)
+
+    def _to_silent(self, decision: Decision) -> None:
+        """The primary is known to answer nobody, so it is not sent the command.
+
+        A COMMIT that is refused must be rolled back, so the session ends then.
+        """
+        current = self._current
+        statement = current.command.statement
+        ends = statement is not None and statement.kind is StatementClass.TRANSACTION
+        current.outcome.set_decision(decision)
+        if ends and self._state.transaction.is_open:
+            name = decision.server.name
+            self._own_answers.end(f"Lost connection to MySQL server: {name} does not answer")
+        else:
+            current.on_sent()
+            self._lacks_primary("it does not answer")
 
     # From a server (`proxy.server.connection.Owner`)
 
@@ -686,7 +915,19 @@ class ClientSession:
         servers = self._servers
         active = connection is servers.active and self._current.stage != DONE
         servers.on_lost(connection)
-        if connection is servers.primary:
+        if connection is servers.primary and self._can_outlive(connection, error):
+            servers.primary = None
+            self._part_from(connection)
+            shared = self._shared
+            if error is not None:
+                self._on_presence(connection, cause, gone=True)  # it has said so
+                return
+            shared.primary_presence.ask(
+                connection,
+                servers.login,
+                lambda gone: self._on_presence(connection, cause, gone=gone),
+            )
+        elif connection is servers.primary:
             waits = self._task is not None or self._current.is_waiting
             self._leave_read()
             self._disconnects.primary(connection, cause, error, active=active, waits=waits)

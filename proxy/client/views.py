@@ -62,6 +62,8 @@ class Views:
         if self._catalogues.off:
             return statement
         known = account.era is self._catalogues.era
+        if self._state.without_primary and account.era is None and account.digest:
+            known = True  # it only grew old, and nobody can be asked
         # Reads from a replica's snapshot go on there: its views have not changed.
         if not known and not self._state.transaction.reads_on_replica:
             return through(statement, CALLS)
@@ -94,7 +96,7 @@ class Views:
         """Whether a question leaves the session as it is, and its answer can be relied on."""
         state = self._state
         transaction = state.transaction
-        return (
+        return not state.without_primary and (
             transaction.allows_question(state)
             and not (transaction.modes.waiting or state.trackers_pending)
             and not (state.pins.reasons or state.result_trackers_pending)

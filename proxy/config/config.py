@@ -27,6 +27,7 @@ from proxy.config.words import (
     ServerTls,
     Switch,
     TopologyKind,
+    WithoutPrimary,
 )
 from routing.consistency.adjustment import Adjustment, written_level
 from routing.consistency.decision import (
@@ -81,6 +82,7 @@ class Config:
     primary_fallback_rate: float = 2000.0
     on_lost_writes: LostPolicy = LostPolicy.ERROR
     failover: Failover = "off"
+    without_primary: WithoutPrimary = "read"
     proof_max_age: float = 1.0
     filtered_replicas: FilteredReplicas = "refuse"
     max_lag: float | Literal["off"] = 30.0

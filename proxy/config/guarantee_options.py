@@ -4,7 +4,14 @@ from typing import Final
 
 from proxy.config import values
 from proxy.config.option import Option
-from proxy.config.words import Explain, Failover, FilteredReplicas, OnMaxLag, Place
+from proxy.config.words import (
+    Explain,
+    Failover,
+    FilteredReplicas,
+    OnMaxLag,
+    Place,
+    WithoutPrimary,
+)
 from routing.consistency.decision import (
     ConflictPolicy,
     Level,
@@ -128,6 +135,14 @@ OPTIONS: Final = (
         "how another server is recognised as the primary after a failover (default off)",
         _GROUP,
         choices=values.words(Failover),
+    ),
+    Option(
+        "without-primary",
+        values.choice(values.words(WithoutPrimary)),
+        "POLICY",
+        "what sessions do while there is no primary: read on from replicas, or end (default read)",
+        _GROUP,
+        choices=values.words(WithoutPrimary),
     ),
     Option(
         "proof-max-age",

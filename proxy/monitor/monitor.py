@@ -222,10 +222,7 @@ class Monitor:
             now = shared.now()
             server.set_unreachable(now)
             if result is ProbeResult.GONE:  # until the next look has ended
-                config = shared.config
-                server.add_silence(
-                    now + config.monitor_interval + config.connect_timeout + _SLACK_S
-                )
+                self._add_silence(server, now)
         before, server.probe_result, server.seen_at = server.probe_result, result, began_at
         shared.metrics.server_up(server.name, usable)
         shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)
@@ -244,6 +241,13 @@ class Monitor:
                 cause,
                 self._login.username,
             )
+
+    def _add_silence(self, server: Server, now: float) -> None:
+        shared = self._shared
+        known, config = server.is_silent(now), shared.config
+        server.add_silence(now + config.monitor_interval + config.connect_timeout + _SLACK_S)
+        if server is shared.topology.primary and not known:
+            shared.sessions.on_primary_silent()
 
     async def _ask_again(self, server: Server) -> None:
         """Ask a server, over a new connection if the kept one turns out to have ended.

@@ -281,6 +281,11 @@ RESTING: Final = Definition(
     "tidegate_clients_resting",
     "Clients that are connected now and have no connection to the primary (connection-sharing).",
 )
+WITHOUT_PRIMARY: Final = Definition(
+    "tidegate_clients_without_primary",
+    "Clients that are connected now and lack the primary, since it was gone when their session"
+    " wanted it last: they can read (without-primary).",
+)
 GIVEN_BACK: Final = Definition(
     "tidegate_connections_given_back_total",
     "Connections to the primary that idle sessions gave back (connection-sharing).",
@@ -495,7 +500,7 @@ DEFINITIONS: Final = (
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
-    *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED),
+    *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED, WITHOUT_PRIMARY),
     *(CONNECT_FAILURES, CONNECTIONS_AWAITED, CONNECTION_WAITS, SERVER_UP),
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, GROUP_WITHOUT_QUORUM, PRIMARY_TERM, LAG),
     *(LAGGING, REPLICATING, GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS),

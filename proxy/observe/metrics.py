@@ -305,6 +305,14 @@ class Metrics:
         """Take back the client of one `given_back`: its session goes on, or has ended."""
         self._add(families.RESTING, (), -1)
 
+    def lacks_primary(self) -> None:
+        """Count a client whose session has lost the primary, or began without it."""
+        self._add(families.WITHOUT_PRIMARY, ())
+
+    def has_primary(self) -> None:
+        """Take back one `lacks_primary`: its session has a connection again, or has ended."""
+        self._add(families.WITHOUT_PRIMARY, (), -1)
+
     def not_given_back(self, reason: str) -> None:
         """Count an idle session that had to keep its connection, by the reason."""
         self._add(families.NOT_GIVEN_BACK, (reason,))

@@ -140,6 +140,7 @@ def _session(session: Shown) -> _Rows:
         ("prepared_statements", str(session.prepared)),
         ("open_cursors", str(session.cursors)),
         ("primary", session.topology.primary.name),
+        ("reads_only", _yes(state.without_primary)),
     ]
 
 

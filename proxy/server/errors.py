@@ -13,6 +13,10 @@ class NoDescriptorError(ServerUnreachableError):
     """This process can open no connection now (`proxy.open_files`); the server may well be up."""
 
 
+class NoPrimaryError(ServerUnreachableError):
+    """A session wants a connection to the primary, and there is no primary now."""
+
+
 class PacketLimitLoweredError(ServerUnreachableError):
     """A packet was larger than it now takes: its max_allowed_packet was lowered meanwhile."""
 

@@ -234,6 +234,37 @@ class Logins:
             return lent
         return without_sandbox(await self.log_in(server, login, tracking, slot))
 
+    async def begin_on(
+        self, replica: Server, login: Login, tracking: str, at_most: float
+    ) -> ServerConnection:
+        """Let a replica judge a login in the place of the primary, and begin a session for it.
+
+        The connection is set up as one to the primary, so it tells what the session begins with,
+        and what the account requires. It is fit for nothing else; its user closes it.
+
+        Args:
+            replica: which is asked.
+            login: as whom.
+            tracking: as in `log_in`.
+            at_most: how long to wait for a turn, s.
+
+        Raises:
+            ServerUnreachableError, ServerRefusedError: as `acquire_slot` and `open_session`; an
+                expired password is a refusal.
+        """
+        slot = await self._slots.take(replica, at_most)
+        try:
+            self._leave_room(replica)
+            settings = Settings(Role.PRIMARY, tracking, login.database or "")
+            connection = without_sandbox(
+                await open_session(replica, login, self._config, self._materials, settings)
+            )
+        except BaseException:
+            slot.free()
+            raise
+        connection.slot = slot
+        return connection
+
     async def wait_until_clean(self, kept: IdleConnection) -> None:
         """Return when the connection of a greeted client is clean, or will not be soon."""
         try:

@@ -21,6 +21,7 @@ from proxy.server import view_question
 from proxy.server.connection_stage import LENT
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import query
+from routing.servers.topology import Role
 from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
 
 if TYPE_CHECKING:
@@ -165,6 +166,8 @@ class Catalogues:
             reading = self._reading(account, view_question.read(row))
             if reading is not None:
                 await self._read(account, reading)
+            if connection.server.role is Role.REPLICA:
+                account.expire()  # the primary, which is gone, may have more by now
         except (ServerRefusedError, ChannelClosedError, ProtocolError) as error:
             self._on_failure(account, str(error))
         except BaseException:

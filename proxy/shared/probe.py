@@ -207,9 +207,11 @@ class Probes:
             and server.packets_received == self._received
             and now - self._silent_since >= _QUIET_S
         ):
-            if not server.is_silent(now):
-                _log.warning("the primary %s does not answer", server.name)
+            known = server.is_silent(now)
             server.set_silent(now + _SILENT_S)
+            if not known:
+                _log.warning("the primary %s does not answer", server.name)
+                self._sessions.on_primary_silent()
             waiting, self._gathering.waiting = self._gathering.waiting, []
             for session in waiting:
                 session.on_primary_silent()

@@ -179,6 +179,11 @@ class Sessions:
             elif preferred == index:
                 session.prefer_replica(session.session_id % max(1, count))
 
+    def on_primary_silent(self) -> None:
+        """The primary is found not to answer: the fast path is to look at that again."""
+        for session in self:
+            session.state.plain = False
+
     def stopped_naming(self, primary: Server) -> None:
         """The primary gives no GTIDs: writes for which none was reported may have none at all."""
         primary.gtids = False

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from proxy.shared.killing.targets import KillTargets
     from proxy.shared.known_passwords import KnownPasswords
     from proxy.shared.primary_epoch import PrimaryEpoch
+    from proxy.shared.primary_presence import PrimaryPresence
     from proxy.shared.probe import Probes
     from proxy.shared.refusals import Refusals
     from proxy.shared.sessions import Sessions
@@ -61,6 +62,7 @@ class Shared:
         other_workers: the other workers; None if there are none.
         kill_targets: finds the session that a KILL names, in this worker or another.
         primary_epoch: begins the terms of primaries.
+        primary_presence: finds out whether the primary is gone.
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         pool: connections to servers that no session has.
@@ -92,6 +94,7 @@ class Shared:
     other_workers: OtherWorkers | None
     kill_targets: KillTargets
     primary_epoch: PrimaryEpoch
+    primary_presence: PrimaryPresence
     probes: Probes
     waits: Waits
     pool: Pool

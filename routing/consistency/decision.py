@@ -104,6 +104,8 @@ class Reason(StableStrEnum):
     """A statement to Tidegate itself."""
     NO_GTIDS = "no_gtids"
     """The primary runs without gtid_mode=ON, so no write of the session has a name."""
+    NO_PRIMARY = "no_primary"
+    """Only the primary could answer, and there is none."""
     NO_REPLICA = "no_replica"
     """No replica is healthy."""
     REPLICA_BEHIND = "replica_behind"

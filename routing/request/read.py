@@ -103,6 +103,12 @@ _OF_ALL_SEEN: Final = (Level.STRONG, *REMEMBERING)
 _DECIDED: Final = (JOINED, OPENING, SENT, DELAYED)
 """Stages at which it is known where the command goes."""
 
+_FOR_WANT_OF_PROOF: Final = (
+    *(Reason.UNKNOWN_REQUIRED, Reason.PROBE_FAILED, Reason.COMMIT_ORDER),
+    *(Reason.REPLICA_BEHIND, Reason.WAIT_TIMEOUT, Reason.AUDIT_FAILED, Reason.REPLICA_LOST),
+)
+"""Why a read runs on the primary for which a replica could be asked, if it may be stale."""
+
 _QUESTION_S: Final = 0.01
 """A question to the primary that takes less leaves the wait budget as it is: so the WAITs of a
 session have one time limit, and one text."""
@@ -422,9 +428,15 @@ class Read:
         primary = topology.primary
         if topology.lacks_quorum and self.rules.level in CURRENT:
             return self._refuse(refusal.no_quorum(topology.withheld))
-        if primary.is_silent(now):
-            return self._refuse(refusal.primary_silent(primary.name))
+        if self._session.without_primary or primary.is_silent(now):
+            return self._refuse(self._silent(primary))
         return self._refuse(refusal.probe_timeout(primary.name, self.rules.wait_budget))
+
+    def _silent(self, primary: Server) -> Refuse:
+        """Why a read is refused that needs the primary, which is known not to answer."""
+        if self._session.without_primary:
+            return refusal.no_primary(primary.name, "it does not answer", may_write=False)
+        return refusal.primary_silent(primary.name)
 
     def _may_lack_writes(self, now: float) -> bool:
         """Whether the primary may lack what was acknowledged, and nobody would be told of it."""
@@ -628,6 +640,43 @@ class Read:
                 return self._send(decision, now)
         return self._refuse(refusal.still_committing(self.rules.wait_budget))
 
+    # There is no primary
+
+    def no_primary(self, refused: Refuse, now: float) -> Step:
+        """Only the primary could answer, and there is none.
+
+        Args:
+            refused: what its client is told, unless it may have a stale answer.
+            now: monotonic, s.
+        """
+        self._take("no_primary")
+        if self.stage != SENT:
+            return refused
+        statement = self._statement
+        if (
+            statement is not None
+            and statement.kind is _A_READ
+            and not self.bound
+            and self.rules.on_timeout is TimeoutPolicy.STALE
+            and self._with_decision().reason in _FOR_WANT_OF_PROOF
+        ):
+            replica = stale(self._session, self._topology, now)
+            if replica is not None:
+                return self._send_stale(replica, now)
+        return self._refuse(refused)
+
+    def substituted(self, decision: Decision, now: float) -> None:
+        """A replica is sent the command in the primary's place, and no other server after it."""
+        self._take("substituted")
+        self._reset(None, None)
+        self.bound = True
+        self._send(decision, now)
+
+    def primary_lost(self, now: float) -> Step:
+        """The primary was lost, to which the read was sent, and has shown nothing of the answer."""
+        self._take("primary_lost")
+        return self._choose_again(now)
+
     # Elsewhere
 
     def silent(self, now: float) -> Step:
@@ -686,7 +735,7 @@ class Read:
         """To the primary since replicas are late, when that may be given another read."""
         primary = self._topology.primary
         if primary.is_silent(now):
-            return self._refuse(refusal.primary_silent(primary.name))
+            return self._refuse(self._silent(primary))
         delay = self._topology.fallbacks.reserve(now, self.rules.wait_budget)
         if delay is None:
             self._take_note().crowded = "refused"

@@ -66,6 +66,33 @@ def no_quorum(why: str) -> Refuse:
     )
 
 
+def no_primary(primary: str, cause: str, *, may_write: bool) -> Refuse:
+    """Only the primary could answer, and it is gone.
+
+    What may write gets the error of a server that is read only, which applications know; anything
+    else that of a client that cannot connect. Neither makes a driver give its connection up.
+
+    Args:
+        primary: its name.
+        cause: why it cannot be used.
+        may_write: the statement may.
+    """
+    why = f"the primary {primary} is gone ({cause})"
+    if may_write:
+        return Refuse(
+            ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT,
+            "The MySQL server is running with the --read-only option so it cannot execute this"
+            f" statement (Tidegate: {why}; the session stays, and writes when there is one again)",
+            Reason.NO_PRIMARY,
+        )
+    return Refuse(
+        ServerErrorCode.CR_CONN_HOST_ERROR,
+        f"Can't connect to MySQL server on '{primary}' (Tidegate: {why}, and this statement needs"
+        " it; the session stays)",
+        Reason.NO_PRIMARY,
+    )
+
+
 def wait_timeout(budget: float) -> Refuse:
     """The wait budget (s) ran out, and on-timeout is error."""
     return Refuse(

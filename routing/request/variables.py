@@ -6,6 +6,7 @@ them (`routing.session.variables`).
 
 from typing import Final
 
+from protocol.constants import AUTOCOMMIT
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
 from routing.session.defaults import flags_between
@@ -116,8 +117,25 @@ def apply_assignment(assignment: Assignment, outcome: CommandOutcome, state: Ses
     return False
 
 
+def set_mode(assignment: Assignment, state: Session) -> None:
+    """Take over autocommit, or the access mode of transactions, where no server is told of it.
+
+    The primary to come is given them as the session's (`Session.primary_variables`).
+    """
+    name, on = assignment.name, is_on(assignment.value)
+    transaction = state.transaction
+    state.primary_variables[name] = assignment.value
+    if name == "autocommit":
+        transaction.on_autocommit_set(on)
+        transaction.status = transaction.status & ~AUTOCOMMIT | (AUTOCOMMIT if on else 0)
+    else:
+        transaction.modes.read_only = on
+
+
 def _set(name: str, value: str | None, outcome: CommandOutcome, state: Session) -> None:
     """Take over the value of a session variable; None if the statement does not show it."""
+    if name in NOT_CARRIED:
+        state.primary_variables[name] = value
     if name in _OF_TRANSACTION:
         if name not in outcome.tracked_variables:
             _set_mode(name, value, state)

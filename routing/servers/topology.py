@@ -465,6 +465,10 @@ class Server:
         """Whether it is known not to answer: it has sent nothing since that was found."""
         return now < self._silent_until and self.packets_received == self._silent_at
 
+    def is_gone(self, now: float) -> bool:
+        """Whether it is known not to be there: it could not be reached lately, or is silent."""
+        return now < self.down_until or self.is_silent(now)
+
     def begin_attempt(self, until: float) -> None:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
         if self.down_until:

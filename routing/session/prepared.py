@@ -59,7 +59,8 @@ class PreparedStatement:
         number: the client's id of it.
         statement: its class and more; None if it was too long to be classified.
         text: its text if it is a read, or about the session; else empty.
-        sql: the same if it may run on other servers than the primary, else empty.
+        sql: its text, by which a server is told of it; empty if it is too long to be kept.
+        moves: it may run on other servers than the primary.
         schema: the default schema when it was prepared.
         read_under: the values of `_READING` when it was prepared.
         taken: those of `_TAKEN`.
@@ -67,6 +68,7 @@ class PreparedStatement:
         types: those of the last execution that brought them, as they came.
         types_count: how many these are.
         long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
+        long_data_sent: some for the next execution went to the primary, and was not kept.
         spoilt: its long data was more than may be kept; no execution succeeds before a reset.
         asks_cursor: whether its newest execution asked for a cursor.
     """
@@ -74,6 +76,8 @@ class PreparedStatement:
     __slots__ = (
         "asks_cursor",
         "long_data",
+        "long_data_sent",
+        "moves",
         "number",
         "parameters",
         "read_under",
@@ -97,7 +101,8 @@ class PreparedStatement:
         self.number = number
         self.statement = statement
         self.text = sql if statement is not None and statement.kind in _READING_KINDS else b""
-        self.sql = self.text if statement is not None and statement.kind in _MOVING else b""
+        self.sql = sql
+        self.moves = bool(self.text) and statement is not None and statement.kind in _MOVING
         self.schema = state.schema
         self.read_under = _values(_READING, state)
         self.taken = _values(_TAKEN, state)
@@ -105,13 +110,9 @@ class PreparedStatement:
         self.types = b""
         self.types_count = 0
         self.long_data: list[list[bytes]] = []
+        self.long_data_sent = False
         self.spoilt = False
         self.asks_cursor = False
-
-    @property
-    def moves(self) -> bool:
-        """Whether it may run on other servers than the primary."""
-        return bool(self.sql)
 
     def is_read_alike(self, state: Session) -> bool:
         """Whether a server would read its text today as it did when it was prepared."""
@@ -170,10 +171,12 @@ class PreparedStatement:
         whatever long data comes in between (measured on 9.7.4).
         """
         self.long_data = []
+        self.long_data_sent = False
 
     def forget_long_data(self) -> None:
         """COM_STMT_RESET: as if none had come."""
         self.long_data = []
+        self.long_data_sent = False
         self.spoilt = False
 
 

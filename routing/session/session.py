@@ -83,6 +83,11 @@ class Session:
         user_variables: what is known of them.
         defaults: what it began with, or has again after a reset.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
+        primary_variables: those of `NOT_CARRIED` that the client set, name to literal; None if the
+            statement does not show it.
+        prepared_by_text: the client has prepared statements by text, known ones or not.
+        multi_statements: COM_SET_OPTION has turned multi-statements on or off.
+        without_primary: it lacks a connection to the primary, which was gone when it wanted one.
         wait_timeout: how long its primary lets it be idle, s.
         variables_version: changes whenever `variables` does.
         results: its character_set_results, if a tracker has told of it; else empty.
@@ -128,6 +133,10 @@ class Session:
         self.defaults = UNKNOWN
         self.variables: dict[str, str] = {}
         self.variables_version = 0
+        self.primary_variables: dict[str, str | None] = {}
+        self.prepared_by_text = False
+        self.multi_statements = False
+        self.without_primary = False
         self.wait_timeout = _WAIT_TIMEOUT_S
         self.results = ""
         self.lexer_modes = LexerModes()
@@ -139,6 +148,7 @@ class Session:
         self.diagnostics = DiagnosticsArea()
         self.preferred = preferred
         self.plain = False
+        self._start = DEFAULT_ISOLATION, _WAIT_TIMEOUT_S  # what its primary began it with
 
     def __repr__(self) -> str:
         """Where it stands."""
@@ -341,13 +351,26 @@ class Session:
     ) -> None:
         """The primary's session begins, or begins again, with these."""
         self.defaults = defaults
+        self._start = isolation, wait_timeout
         self.wait_timeout = max(1, wait_timeout)
         literal = literal_of(ISOLATION, isolation)
         if isolation != DEFAULT_ISOLATION and literal is not None:
             self.set_variable(ISOLATION, literal)
         self.transaction.on_connect(autocommit)
         self.lexer_modes.begin(sql_mode, character_set)
-        for name in defaults.pinning:
+        self._pin_defaults()
+
+    def begin_again(self) -> None:
+        """It was reset, and its primary is gone: it has what the last one began it with."""
+        isolation, wait_timeout = self._start
+        self.wait_timeout = max(1, wait_timeout)
+        literal = literal_of(ISOLATION, isolation)
+        if isolation != DEFAULT_ISOLATION and literal is not None:
+            self.set_variable(ISOLATION, literal)
+        self._pin_defaults()
+
+    def _pin_defaults(self) -> None:
+        for name in self.defaults.pinning:
             self.pins.acquire(PinReason.VARIABLE, name)
 
     @property
@@ -379,8 +402,10 @@ class Session:
         self.commits = Commits(self.transaction)
         self.pins.clear()
         self.text_prepared.clear()
+        self.prepared_by_text = False
         self.user_variables.clear()
         self.variables.clear()
+        self.primary_variables.clear()
         self.variables_version += 1
         self.results = ""
         self.lexer_modes.reset()

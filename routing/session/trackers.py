@@ -70,6 +70,11 @@ class Trackers:
             self._own_gtids = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
             self.gtids = self._own_gtids or self._needed
 
+    @property
+    def are_the_clients(self) -> bool:
+        """Whether the client has set which system variables are tracked."""
+        return self._shows_null or self.shown_variables != SHOWN_BY_DEFAULT
+
     def settings(self, gtids: bool) -> str:
         """The client's own settings, as SET takes them; `gtids`: session_track_gtids, too."""
         on = ["ON" if kind in self.shown else "OFF" for kind in (1, 2)]

@@ -21,12 +21,14 @@ class UserVariables:
 
     Attributes:
         forgotten: none is known.
+        assigned: one of them was, since the session began or was reset.
     """
 
     def __init__(self) -> None:
         self._values: dict[str, str | None] = {}  # None is a value that is not known
         self._rest: str | None = ""  # the value of all other variables
         self.forgotten = False
+        self.assigned = False
 
     def value(self, name: str) -> str | None:
         """A variable's value as a literal; "" if it was never assigned, None if not known.
@@ -41,12 +43,21 @@ class UserVariables:
             return self._rest == "" and None not in self._values.values()
         return all(self.value(name) is not None for name in names)
 
+    @property
+    def known(self) -> bool:
+        """Whether the value of each one that was assigned is known.
+
+        What a program assigns, and no statement shows, pins its session.
+        """
+        return not self.assigned or self.know((ALL,))
+
     def expanded(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """These names, or where they stand for all, those of all that are assigned."""
         return tuple(self._values) if ALL in names else names
 
     def assign(self, name: str, literal: str | None) -> None:
         """A variable was assigned a literal, or None where its value is not known."""
+        self.assigned = True
         if name == ALL or len(self._values) >= _MOST:
             self.forget()
         if name != ALL:
@@ -72,4 +83,4 @@ class UserVariables:
         """The session was reset: none is assigned."""
         self._values.clear()
         self._rest = ""
-        self.forgotten = False
+        self.forgotten = self.assigned = False

@@ -11,6 +11,11 @@ from tests.support.history_checker import check
 BOUND_S = 30.0
 """An operation must end so soon after it began, or after the server that it needs is back."""
 TIMEOUT, GONE = "3024", "1105"
+_WITHOUT_PRIMARY = (
+    *(Level.BEST_EFFORT, Level.READ_OWN_WRITES),
+    *(Level.MONOTONIC_READS, Level.READ_ALL_WRITES),
+)
+"""Levels at which replicas can be read while there is no primary, for as long as that lasts."""
 _TOLD = (Level.READ_OWN_WRITES, Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 
 
@@ -59,6 +64,7 @@ def judge(
     ]
     findings += _phantoms(trial, reads, writes)
     findings += _hangs(trial, outages)
+    findings += _reads_not_answered(trial, reads)
     findings += _missing_trackers(trial, lost(trial, places))
     if harmless:
         findings += [
@@ -139,6 +145,19 @@ def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Find
         Finding("a read of what was never committed", str(read))
         for read in reads
         if (read.register, read.value) in unknown
+    ]
+
+
+def _reads_not_answered(trial: Trial, reads: list[Read]) -> list[Finding]:
+    """Levels at which nobody could read while there was no primary."""
+    if trial.absence is None:
+        return []
+    since, until = trial.absence
+    answered = {read.level for read in reads if read.invoked >= since and read.returned <= until}
+    return [
+        Finding("no read without the primary", f"at {level} in {(until - since) / NS:.0f} s")
+        for level in _WITHOUT_PRIMARY
+        if level not in answered
     ]
 
 

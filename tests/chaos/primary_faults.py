@@ -1,6 +1,7 @@
 """What befalls the primary, and what befalls all servers."""
 
 import contextlib
+import time
 
 import pymysql
 
@@ -36,6 +37,17 @@ def primary_killed(scene: Scene) -> None:
     with scene.cluster.primary_gone():
         scene.primary.kill()
         scene.work_on(0.3)
+        scene.cluster.start(scene.primary)
+    scene.work_on(0.7)
+
+
+@fault("writes, and reads that need the primary: STRONG, and what no replica has proved to show")
+def primary_away(scene: Scene) -> None:
+    """The primary is killed (SIGKILL) and stays away for 30 seconds; replicas are read on."""
+    with scene.cluster.primary_gone():
+        scene.primary.kill()
+        with scene.trial.without_primary():
+            time.sleep(30)
         scene.cluster.start(scene.primary)
     scene.work_on(0.7)
 

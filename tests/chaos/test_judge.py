@@ -119,3 +119,14 @@ def test_a_hang_but_for_the_time_in_which_the_primary_was_gone() -> None:
     assert kinds(patient, {}, (0, 102)) == []
     assert kinds(patient, {}, (100 + bound, 200 + bound)) == []
     assert kinds(replace(trial(), slow=[replace(long, ended=100 + bound)]), {}) == []
+
+
+def test_levels_at_which_nobody_reads_without_the_primary() -> None:
+    levels = (Level.BEST_EFFORT, Level.READ_OWN_WRITES, Level.MONOTONIC_READS)
+    answered = [read(1, 20 + number, level) for number, level in enumerate(levels)]
+    judged = trial(write(1, 1, 3), *answered)
+    assert kinds(judged, {1: 1}) == []
+    judged.absence = (10, 40)
+    assert kinds(judged, {1: 1}) == ["no read without the primary"]  # at READ_ALL_WRITES
+    judged.absence = (10, 21)
+    assert kinds(judged, {1: 1}) == ["no read without the primary"] * 4

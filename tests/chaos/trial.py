@@ -79,6 +79,8 @@ class Trial:
         loss: when writes were lost; None if the fault loses none.
         trusted: from when until when reads may have relied on what a replica had proved and then
             lost without a sign; None if none lost any.
+        absence: from when until when there was no primary, and replicas were to be read all the
+            same; None if there always was one.
         quiet: clients shall only read; direct writers go on.
         slowest: the read that took longest, seconds.
     """
@@ -93,6 +95,7 @@ class Trial:
     healed: int | None = None
     loss: Loss | None = None
     trusted: tuple[int, int] | None = None
+    absence: tuple[int, int] | None = None
     quiet: bool = False
     slowest: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -142,6 +145,13 @@ class Trial:
         since = self.stamps()
         yield
         self.trusted = since, self.stamps() + int(PROOF_MAX_AGE_S * NS)
+
+    @contextmanager
+    def without_primary(self) -> Iterator[None]:
+        """In a `with` block there is no primary; replicas have all that was acknowledged."""
+        since = self.stamps()
+        yield
+        self.absence = since, self.stamps()
 
     @contextmanager
     def losing(self) -> Iterator[None]:

@@ -93,7 +93,7 @@ async def refused_login(proxy: ProxyFixture) -> int:
 
 @pytest.mark.parametrize("how", ["dies", "read only"])
 async def test_a_replica_takes_over(how: str) -> None:
-    async with watched() as proxy:
+    async with watched(without_primary="refuse") as proxy:
         new, other = proxy.cluster.replicas
         old_session, in_transaction = await proxy.session(), await proxy.session()
         assert await count(old_session) == 0
@@ -172,7 +172,7 @@ async def lose_a_write(proxy: ProxyFixture) -> tuple[Server, str]:
 
 
 async def test_lost_writes_are_named_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with watched(scope=Scope.USER) as proxy:
+    async with watched(without_primary="refuse", scope=Scope.USER) as proxy:
         _, lost = await lose_a_write(proxy)
         await eventually(lambda: proxy.count("tidegate_lost_transactions_total") == 1)
         (message,) = [r.getMessage() for r in caplog.records if "gone from the primary" in r.msg]
@@ -193,7 +193,7 @@ async def test_lost_writes_are_named_and_told_once(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("policy", list(LostPolicy))
 async def test_a_read_may_come_before_the_monitor_has_compared(policy: LostPolicy) -> None:
-    async with watched(scope=Scope.USER, on_lost_writes=policy) as proxy:
+    async with watched(without_primary="refuse", scope=Scope.USER, on_lost_writes=policy) as proxy:
         _, lost = await lose_a_write(proxy)
         client = await proxy.session()
         if policy is LostPolicy.ERROR:
@@ -265,7 +265,7 @@ async def test_two_that_could_be() -> None:
 
 async def test_a_replica_that_was_opened_while_the_primary_serves() -> None:
     """Not promoted then, and neither gets a write; but it is, once the primary is gone."""
-    async with watched() as proxy:
+    async with watched(without_primary="refuse") as proxy:
         new = proxy.cluster.replicas[0]
         await open_for_writes(new)
         await eventually(lambda: proxy.count("tidegate_primary_disputed") == 1)
@@ -466,7 +466,9 @@ async def test_names_that_the_primary_lost_and_gives_again(
 
 @pytest.mark.parametrize("policy", list(LostPolicy))
 async def test_the_primary_restarts_without_its_last_transactions(policy: LostPolicy) -> None:
-    async with watched(scope=Scope.USER, failover="off", on_lost_writes=policy) as proxy:
+    async with watched(
+        without_primary="refuse", scope=Scope.USER, failover="off", on_lost_writes=policy
+    ) as proxy:
         primary = proxy.cluster.primary
         client = await proxy.session()
         assert await count(client) == 0

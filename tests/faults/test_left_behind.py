@@ -299,7 +299,7 @@ async def test_nothing_stays_of_a_client_whose_primary(script: str) -> None:
 
 @pytest.mark.parametrize("role", ["replica", "primary"])
 async def test_nothing_stays_of_a_client_that_loses_its(role: str) -> None:
-    async with proxy_fixture() as proxy:
+    async with proxy_fixture(without_primary="refuse") as proxy:
         server = proxy.cluster.primary if role == "primary" else proxy.cluster.replicas[0]
         async with await session(proxy) as client:
             assert (await client.query("SELECT 1")).value == b"1"

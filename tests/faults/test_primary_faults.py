@@ -324,8 +324,14 @@ async def test_an_idle_primary_leaves(last: bytes, code: int | None) -> None:
         await eventually(lambda: not proxy.shared.sessions and server.connected == 0)
 
 
-async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer() -> None:
-    async with proxy_fixture() as proxy:
+WITHOUT_PRIMARY = pytest.mark.parametrize("without_primary", ["read", "refuse"])
+
+
+@WITHOUT_PRIMARY
+async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer(
+    without_primary: str,
+) -> None:
+    async with proxy_fixture(without_primary=without_primary) as proxy:
         primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
         client = await proxy.session()
         await client.query("SELECT 1")
@@ -333,20 +339,28 @@ async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer() 
         client.send(query("SELECT 2"))
         await eventually(lambda: "SELECT 2" in statements_of(replica))
         await primary.stop()
+        if without_primary == "read":
+            assert (await client.answer()).value == b"2"
+            assert (await client.query("SELECT 3")).value == b"3"
+            return
         await expect_lost(client)
         assert proxy.statements("lost") == 1
         await eventually(lambda: replica.connections == 0)
 
 
-async def test_the_primary_leaves_while_a_replica_is_connected_to() -> None:
-    async with proxy_fixture() as proxy:
+@WITHOUT_PRIMARY
+async def test_the_primary_leaves_while_a_replica_is_connected_to(without_primary: str) -> None:
+    async with proxy_fixture(without_primary=without_primary) as proxy:
         replica = proxy.cluster.replicas[0]
         replica.faults.delay_reply(0.3, matching=b"transaction_read_only")
         client = await proxy.session()
         client.send(query("SELECT 1"))
         await eventually(lambda: replica.connections == 1)
         await proxy.cluster.primary.stop()
-        await expect_lost(client)
+        if without_primary == "read":
+            assert (await client.answer()).value == b"1"
+        else:
+            await expect_lost(client)
 
 
 async def test_the_primary_leaves_while_a_client_uploads() -> None:
@@ -375,8 +389,30 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
         assert await client.rest() == b""
 
 
-async def test_the_primary_restarts() -> None:
+async def test_the_primary_restarts_and_all_live_on() -> None:
     async with proxy_fixture() as proxy:
+        primary = proxy.cluster.primary
+        idle, client = await proxy.session(), await proxy.session()
+        await client.query("CREATE TABLE t (id INT)")
+        await client.query("INSERT INTO t VALUES (1)")
+        await primary.stop()
+        late = await proxy.session()
+        for session in (idle, client, late):
+            assert (await session.query("SELECT 7")).value == b"7"
+            assert (await session.query("INSERT INTO t VALUES (2)")).error.code == 1290
+            assert (await session.ping()).ok
+        assert (await client.query("SELECT id FROM t")).value == b"1"
+        await primary.start()
+        server = proxy.shared.topology.primary
+        await eventually(lambda: not server.is_gone(proxy.shared.now()))
+        for session in (idle, client, late):
+            assert (await session.query("INSERT INTO t VALUES (3)")).ok
+        assert (await late.query("SELECT COUNT(*) FROM t")).value == b"4"
+        assert proxy.count("tidegate_clients_without_primary") == 0
+
+
+async def test_the_primary_restarts() -> None:
+    async with proxy_fixture(without_primary="refuse") as proxy:
         primary = proxy.cluster.primary
         client = await proxy.session()
         await client.query("CREATE TABLE t (id INT)")

@@ -38,6 +38,7 @@ def running(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Runnin
         "connect_timeout": "2s",
         "handshake_timeout": "3s",
         "login_age": "1ms",  # or a login is lent, and nobody is asked
+        "without_primary": "refuse",  # else: test_without_primary.py
     }
     if request.param == "unwatched":
         options |= {"monitor_user": None, "monitor_password_file": None}

@@ -59,6 +59,10 @@ class Disconnects:
         self._own_answers = own_answers
         self._account = session.account
 
+    def use_lease(self, lease: ConnectionLease) -> None:
+        """The session has lost its primary, and goes on with a lease."""
+        self._lease = lease
+
     def replica(self, replica: ServerConnection, cause: str) -> Step | None:
         """The replica that was to answer is gone: the read's next step, if it can go elsewhere."""
         current, server = self._current, replica.server

@@ -72,6 +72,10 @@ class ProxyQueryAnswers:
         self._own_answers = own_answers
         self._answers = answers
 
+    def use_lease(self, lease: ConnectionLease) -> None:
+        """The session has lost its primary, and goes on with a lease."""
+        self._lease = lease
+
     def on_answer(self, connection: ServerConnection, purpose: Purpose) -> Step | None:
         """Judge a complete answer; the read's next step, if that was an event for its machine.
 

@@ -70,6 +70,10 @@ class ServerAnswers:
         self._long = session.long
         self._account = session.account
 
+    def use_lease(self, lease: ConnectionLease) -> None:
+        """The session has lost its primary, and goes on with a lease."""
+        self._lease = lease
+
     def on_answer(self, connection: ServerConnection, data: bytes, received: int) -> Step | None:
         """Pass on bytes of the answer; a replica's late answer is dropped.
 

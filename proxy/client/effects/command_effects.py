@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.command import query_text_offset
 from protocol.constants import Command as Code
+from proxy.client.primary_absence import schema_chosen, text_of
 from proxy.client.statements.defaults import session_start
 from routing.consistency.adjustment import NO_ADJUSTMENT
-from routing.consistency.decision import Proof
+from routing.consistency.decision import Proof, Reason
 from routing.request import command_properties, effects
 from routing.request.trackers import TRACKS_ALL, UNSURE, TrackerReader
 from routing.session.prepared import PreparedHandle
@@ -197,12 +197,9 @@ class CommandEffects:
                 self._apply_changes(connection, stream, command, outcome, told_later=told_later)
         elif self._transaction.awaits_first_read:
             self._transaction.on_first_read(stream.status if ended_well else 0)
-        if (
-            statement is None
-            or statement.assignments
-            or statement.reason in command_properties.OF_ACCOUNTS
-        ):
-            self._follow_accounts(command, outcome, ended_well=ended_well)
+        elif ended_well and outcome.reason is Reason.SESSION:
+            self._apply_substitute(connection, command, outcome)
+        self._follow_accounts(command, outcome, ended_well=ended_well)
         if ended_well and not (
             command.is_query and (statement is None or statement.prepares is None)
         ):
@@ -217,10 +214,39 @@ class CommandEffects:
         if self._new_rules:
             self.follow_rules()
 
+    def _apply_substitute(
+        self, replica: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> None:
+        """Take over what a replica has accepted in the primary's place: the next one is told."""
+        state, statement = self._state, command.statement
+        replica.mirror.untouched = False
+        if statement is not None and statement.assignments:
+            effects.apply_success(command, outcome, state)
+        name = schema_chosen(command, text_of(command, self._query_attributes))
+        if name:
+            before = state.schema
+            state.set_schema(name)
+            replica.mirror.schema = name
+            if state.schema != before:
+                self._follow_schema()
+
+    def reset_without_primary(self) -> None:
+        """A COM_RESET_CONNECTION came while there is no primary: begin as the session began."""
+        self.reset()
+        self._state.begin_again()
+        self._servers.reset_replicas()
+
     def _follow_accounts(
         self, command: Command, outcome: CommandOutcome, *, ended_well: bool
     ) -> None:
         """Rely no more on what servers judged of logins, if a command may have changed that."""
+        statement = command.statement
+        if (
+            statement is not None
+            and not statement.assignments
+            and statement.reason not in command_properties.OF_ACCOUNTS
+        ):
+            return
         if ended_well and command_properties.changes_passwords(command):
             self._shared.known_passwords.clear()
         if command_properties.changes_logins(command, outcome):
@@ -313,6 +339,7 @@ class CommandEffects:
         if command.is_query:
             statement = command.statement
             if statement is not None and statement.text_prepared is not None:
+                state.prepared_by_text = True
                 inner = statement.prepares
                 if inner is not None:
                     state.text_prepared[statement.text_prepared.name] = inner
@@ -337,10 +364,9 @@ class CommandEffects:
         statement = command.statement
         if statement is None or not command.is_query or not state.lexer_modes.known:
             return False
-        payload = command.packet[4:]
         return changes_nothing(
             statement,
-            payload[query_text_offset(payload, self._query_attributes) :],
+            text_of(command, self._query_attributes),
             outcome.error,
             self._transaction.is_open,
             self._transaction.is_read_only,

@@ -62,6 +62,10 @@ class FastAnswers(Taker):
         self._waited_on: Server | None = None
         self._waits: Histogram | None = None
 
+    def use_lease(self, lease: ConnectionLease) -> None:
+        """The session has lost its primary, and goes on with a lease."""
+        self._lease = lease
+
     def on_wait(self, connection: ServerConnection) -> bool:
         """Take over what a WAIT proved that was sent in front of a read."""
         current = self._current

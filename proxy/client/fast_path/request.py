@@ -91,6 +91,10 @@ class FastRequests(FastPath):
         self._replica: ServerConnection | None = None
         self._names_writes = False
 
+    def use_lease(self, lease: ConnectionLease) -> None:
+        """The session has lost its primary, and goes on with a lease."""
+        self._lease = lease
+
     def serve(self, packet: bytes) -> bool:
         """Send a command to its server, if that is a plain statement."""
         state = self._state
@@ -131,7 +135,11 @@ class FastRequests(FastPath):
             self._account = self._views.present()
             # Else the tracker of a write tells nothing, or more than its own GTID, or it is not
             # known which. It is the primary's: reads on replicas do not depend on it.
-            self._names_writes = state.trackers.gtids == "OWN_GTID" and not settings.untracked
+            self._names_writes = (
+                state.trackers.gtids == "OWN_GTID"
+                and not settings.untracked
+                and not self._topology.primary.is_silent(self._now())  # else it gets no write
+            )
             self._missing_trackers.is_pinged = False
             self._current.answer = Answer()
         return state.plain
@@ -218,7 +226,9 @@ class FastRequests(FastPath):
         if topology.withheld or not primary.server.gtids or not self._names_writes:
             return False
         lease = self._lease
-        if lease is not None and lease.is_unnamed and names_id(packet):
+        if lease is not None and (
+            (lease.is_unnamed and names_id(packet)) or lease.may_ask_what_is_lost(packet)
+        ):
             return False  # it may be refused
         decision = self._writes
         if decision.server is not primary.server:

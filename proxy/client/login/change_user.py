@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.authentication import CACHING_SHA2
 from protocol.command import ComChangeUser
@@ -14,6 +14,7 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.client.login.authentication import Authentication
 from proxy.client.login.login import (
     LOGIN_PACKET_LIMIT,
+    LoggedIn,
     handshake_error,
     login_ok,
     may_enter,
@@ -31,8 +32,17 @@ if TYPE_CHECKING:
     from proxy.client.effects.command_effects import CommandEffects
     from proxy.client.session_context import SessionContext
     from proxy.client.session_rules import SessionRules
-    from proxy.client.sharing.connection_lease import ConnectionLease
     from proxy.server.connection import ServerConnection
+
+
+class Changing(Protocol):
+    """The session whose user changes."""
+
+    def begin_anew(self, connection: ServerConnection) -> None:
+        """Use this connection to the primary, as the new user; ChannelClosedError if it broke."""
+
+    def begin_without_primary(self, connection: ServerConnection) -> None:
+        """Begin as a replica has begun the new user's session, since the primary is gone."""
 
 
 class UserChange:
@@ -42,9 +52,9 @@ class UserChange:
         self,
         session: SessionContext,
         command_effects: CommandEffects,
-        lease: ConnectionLease | None,
+        changing: Changing,
     ) -> None:
-        """`lease` is None if the session's connections are its own."""
+        """`changing` is the session, whose parts are in `session`."""
         self._shared = session.shared
         self._current = session.current
         self._client = session.client
@@ -54,7 +64,7 @@ class UserChange:
         self._command_effects = command_effects
         self._settings = session.settings
         self._prepared = session.prepared
-        self._lease = lease
+        self._changing = changing
         self._account = session.account
         self._authentication: Authentication | None = None
 
@@ -130,8 +140,9 @@ class UserChange:
         if opened is None:
             return False
         login, connection = opened.login, opened.connection
+        ok = login_ok(login, capabilities, connection)
         if connection.stage == SANDBOX:
-            channel.write_packet(login_ok(login, capabilities, connection))
+            channel.write_packet(ok)
             limit.reschedule(None)
             # The previous user's state must not stay while the new password is awaited.
             self._servers.abandon_primary()
@@ -140,12 +151,12 @@ class UserChange:
             if not left or not may_enter(shared, channel, login, connection):
                 return False
             await shared.catalogues.learn(connection, login.username)
-            self._on_changed(login, connection, rules)
+            self._on_changed(opened, rules)
             self._state.may_have_written()  # a new password, before GTIDs were tracked
             return True
         await shared.catalogues.learn(connection, login.username)
-        self._on_changed(login, connection, rules)
-        channel.write_packet(login_ok(login, capabilities, connection))
+        self._on_changed(opened, rules)
+        channel.write_packet(ok)
         return True
 
     @property
@@ -154,13 +165,13 @@ class UserChange:
         primary = self._servers.primary
         return None if primary is None or primary.busy or primary.lost else primary
 
-    def _on_changed(self, login: Login, connection: ServerConnection, rules: SessionRules) -> None:
+    def _on_changed(self, opened: LoggedIn, rules: SessionRules) -> None:
         """The new login succeeded: the old one's state ends, but what it wrote must still be seen.
 
         Raises:
             ChannelClosedError: the new connection broke meanwhile.
         """
-        state, servers = self._state, self._servers
+        state, servers, login = self._state, self._servers, opened.login
         servers.login = login
         self._rules.become(rules)
         state.on_login(login.username)
@@ -170,11 +181,15 @@ class UserChange:
         self._command_effects.count_pins()
         self._prepared.clear()
         servers.drop_replicas()
-        servers.take_primary(connection)
-        if self._lease is not None:
-            self._lease.began()
         outcome = self._current.outcome
         outcome.reason = Reason.COMMAND
-        outcome.proof = Proof.PRIMARY
-        self._account.record(self._current.command, outcome, connection.server, Outcome.OK)
+        if opened.reads_only:
+            self._changing.begin_without_primary(opened.connection)
+            outcome.proof = Proof.NONE
+            self._account.record(self._current.command, outcome, None, Outcome.OK)
+        else:
+            self._changing.begin_anew(opened.connection)
+            outcome.proof = Proof.PRIMARY
+            server = opened.connection.server
+            self._account.record(self._current.command, outcome, server, Outcome.OK)
         self._current.on_ended()

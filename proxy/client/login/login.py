@@ -12,7 +12,7 @@ from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
 from proxy.server.connect.change_user import change_user
-from proxy.server.connection_stage import READY
+from proxy.server.connection_stage import READY, SANDBOX
 from proxy.server.errors import (
     NoDescriptorError,
     ServerFullError,
@@ -37,15 +37,17 @@ LOGIN_PACKET_LIMIT: Final = 1 << 18
 
 
 class LoggedIn(NamedTuple):
-    """A client whom the primary has let in.
+    """A client whom the primary has let in, or a replica in its place.
 
     Attributes:
         login: as whom.
-        connection: to the primary.
+        connection: to the primary, or to that replica (`Logins.begin_on`).
+        reads_only: the primary is gone.
     """
 
     login: Login
     connection: ServerConnection
+    reads_only: bool = False
 
 
 async def open_primary(
@@ -58,6 +60,8 @@ async def open_primary(
     current: ServerConnection | None = None,
 ) -> LoggedIn | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
+
+    If the primary is gone, the client is let in by a replica (without-primary).
 
     Args:
         shared: whose primary.
@@ -73,50 +77,126 @@ async def open_primary(
     """
     primary = shared.topology.primary
     greeted = _still_usable(greeted, primary)
+    reads_only = _reads_on(shared) and primary.is_gone(shared.now())
     while True:
         try:
-            if current is not None:
-                authentication.awaits = primary
-                settings = Settings(Role.PRIMARY, tracking, login.database or "")
-                limit = shared.config.connect_timeout
-                connection = await change_user(current, login, settings, 0, limit)
+            if reads_only:
+                connection = await _begin_on_replica(shared, login, authentication, tracking)
             else:
-                slot = await shared.logins.acquire_slot(primary, greeted)
-                authentication.awaits = primary
-                lent = await _lend(shared, primary, login, tracking, greeted, slot)
-                if lent is not None:
-                    authentication.accepted()
-                    return (
-                        LoggedIn(login, lent) if may_enter(shared, channel, login, lent) else None
-                    )
-                connection = await shared.logins.log_in(primary, login, tracking, slot, greeted)
-            if connection.stage == READY:
-                await shared.primary_epoch.begin(connection, login)
+                connection = await _log_in(
+                    shared, login, authentication, tracking, greeted, current
+                )
             break
         except ServerRefusedError as error:
-            shared.pool.login_cache.on_refused(login.username, error.error.code)
-            if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
-                password = await authentication.learn_anew()
-                if password is not None:
-                    login = replace(login, password=password)
-                    current = greeted = None  # used up
-                    continue
-            full = isinstance(error, ServerFullError)
-            shared.refusals.add("server_full" if full else "login", channel, str(error))
-            shared.metrics.error("proxy" if full else "server", error.error.code)
-            channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
-            channel.close()
-            return None
+            password = await _learn_anew(shared, authentication, error)
+            if password is None:
+                _tell_refusal(shared, channel, error)
+                return None
+            login = replace(login, password=password)
         except ServerUnreachableError as error:
-            _not_connected(shared, channel, primary, error)
-            return None
+            if reads_only or isinstance(error, NoDescriptorError) or not _reads_on(shared):
+                _not_connected(shared, channel, primary, error)
+                return None
+            _note_unreachable(shared, primary)
+            reads_only = True
+        current = greeted = None  # used up
+    authentication.accepted()
+    if connection.stage != SANDBOX and not may_enter(shared, channel, login, connection):
+        return None
+    return LoggedIn(login, connection, reads_only)
+
+
+async def _log_in(
+    shared: Shared,
+    login: Login,
+    authentication: Authentication,
+    tracking: str,
+    greeted: ConnectionAttempt | IdleConnection | None,
+    current: ServerConnection | None,
+) -> ServerConnection:
+    """A connection to the primary; arguments and errors are as those of `open_primary`.
+
+    Raises:
+        ServerUnreachableError, ServerRefusedError: there is none.
+    """
+    primary = shared.topology.primary
+    try:
+        if current is not None:
+            authentication.awaits = primary
+            settings = Settings(Role.PRIMARY, tracking, login.database or "")
+            limit = shared.config.connect_timeout
+            connection = await change_user(current, login, settings, 0, limit)
+        else:
+            slot = await shared.logins.acquire_slot(primary, greeted)
+            authentication.awaits = primary
+            lent = await _lend(shared, primary, login, tracking, greeted, slot)
+            if lent is not None:
+                return lent
+            connection = await shared.logins.log_in(primary, login, tracking, slot, greeted)
+        if connection.stage == READY:
+            await shared.primary_epoch.begin(connection, login)
+    except ServerRefusedError as error:
+        if error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code and _reads_on(shared):
+            raise ServerUnreachableError(str(error)) from error
+        raise
     primary.set_reachable()
     shared.metrics.server_up(primary.name, True)
     shared.server_greeting.version = primary.version
-    authentication.accepted()
-    if connection.stage == READY and not may_enter(shared, channel, login, connection):
+    return connection
+
+
+async def _learn_anew(
+    shared: Shared, authentication: Authentication, error: ServerRefusedError
+) -> bytes | None:
+    """Another password of the client's, if that may be why the server refuses it; else None."""
+    shared.pool.login_cache.on_refused(authentication.username, error.error.code)
+    if error.error.code != ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
         return None
-    return LoggedIn(login, connection)
+    return await authentication.learn_anew()
+
+
+def _tell_refusal(shared: Shared, channel: PacketChannel, error: ServerRefusedError) -> None:
+    """Tell the client why a server does not let it in, and close."""
+    full = isinstance(error, ServerFullError)
+    shared.refusals.add("server_full" if full else "login", channel, str(error))
+    shared.metrics.error("proxy" if full else "server", error.error.code)
+    channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
+    channel.close()
+
+
+def _reads_on(shared: Shared) -> bool:
+    """Whether clients are let in while the primary is gone."""
+    return shared.config.without_primary == "read" and bool(shared.topology.replicas)
+
+
+async def _begin_on_replica(
+    shared: Shared, login: Login, authentication: Authentication, tracking: str
+) -> ServerConnection:
+    """Have the first replica that answers judge the login, since the primary is gone.
+
+    Raises:
+        ServerRefusedError: it says no.
+        ServerUnreachableError: none answers.
+    """
+    full: ServerFullError | None = None
+    cause = "the primary cannot be reached, and no replica either"
+    for replica in shared.topology.replicas:
+        if replica.is_gone(shared.now()):
+            continue
+        authentication.awaits = replica
+        try:
+            return await shared.logins.begin_on(replica, login, tracking, shared.config.wait_budget)
+        except ServerFullError as error:
+            full = error
+        except NoDescriptorError:
+            raise
+        except ServerUnreachableError as error:
+            replica.set_unreachable(shared.now())
+            shared.metrics.server_up(replica.name, False)
+            cause = f"{cause}: {error}"
+    if full is not None:
+        raise full
+    raise ServerUnreachableError(cause)
 
 
 async def _lend(
@@ -181,11 +261,9 @@ def _unreachable(
     capabilities: Capability = Capability.CLIENT_PROTOCOL_41,
 ) -> None:
     """Tell the client that the primary is to blame; `capabilities` are as in `refuse`."""
-    primary.set_unreachable(shared.now())
+    _note_unreachable(shared, primary)
     why = f"the primary {primary.name} cannot be reached: {cause}"
     shared.refusals.add("primary_unreachable", channel, why)
-    shared.metrics.server_connect_failed(primary.name, "unreachable")
-    shared.metrics.server_up(primary.name, False)
     refuse(
         channel,
         ServerErrorCode.CR_CONN_HOST_ERROR,
@@ -193,6 +271,12 @@ def _unreachable(
         " its primary",
         capabilities=capabilities,
     )
+
+
+def _note_unreachable(shared: Shared, primary: Server) -> None:
+    primary.set_unreachable(shared.now())
+    shared.metrics.server_connect_failed(primary.name, "unreachable")
+    shared.metrics.server_up(primary.name, False)
 
 
 def login_ok(login: Login, capabilities: Capability, connection: ServerConnection) -> bytes:

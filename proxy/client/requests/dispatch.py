@@ -90,6 +90,10 @@ class Dispatch:
         self._asked: ServerConnection | None = None  # for FOUND_ROWS(), by a command that waits
         self._in_time: asyncio.TimerHandle | None = None
 
+    def use_lease(self, lease: ConnectionLease) -> None:
+        """The session has lost its primary, and goes on with a lease."""
+        self._lease = lease
+
     def to(self, decision: Decision) -> Step | None:
         """Write the command to the server that was decided on; the next step if it cannot go."""
         outcome = self._current.outcome
@@ -184,11 +188,19 @@ class Dispatch:
                 )
             )
             return True
-        if (
-            self._lease is not None
-            and self._lease.command_shows_other_id(command)
-            and self._lease.select_known_id(command) is None
-        ):
+        lease = self._lease
+        if lease is None:
+            return False
+        asked = diagnostics.parts_asked(command)
+        area = self._state.diagnostics
+        lost = lease.lost_by(command, area.replay_for(primary.area, asked).lost if asked else 0)
+        if lost:
+            self._own_answers.end(
+                f"Tidegate: the primary has been lost since, and {lost} with it; connect again",
+                ServerErrorCode.ER_SERVER_SHUTDOWN,
+            )
+            return True
+        if lease.command_shows_other_id(command) and lease.select_known_id(command) is None:
             self._own_answers.refuse_whole(
                 Refuse(
                     ServerErrorCode.ER_NOT_SUPPORTED_YET,
@@ -467,6 +479,26 @@ class Dispatch:
         self._servers.show_status(holder)
         self.send(holder)
         return None
+
+    def to_substitute(self, replica: ServerConnection) -> None:
+        """Write it to a replica in the place of the primary, which is gone."""
+        command, outcome = self._current.command, self._current.outcome
+        decision = Decision(replica.server, Reason.SESSION, Proof.NONE)
+        self._read.substituted(decision, self._now())
+        outcome.set_decision(decision)
+        self._current.on_sent()
+        self._servers.activate(replica)
+        batch = command_batch.before_read(
+            replica.mirror,
+            NOTHING,
+            command,
+            self._state,
+            replica.settings,
+            replica.query_attributes,
+            asks=False,
+        )
+        self._servers.show_status(replica)
+        self.send(replica, batch)
 
     def reset_is_done(self) -> bool:
         """Answer COM_STMT_RESET for a replica that is gone: all that it would drop is gone, too."""

@@ -1,4 +1,7 @@
-"""Lets an idle session give its connections back, and borrow one for its next command.
+"""Lets a session be without its connection to the primary, and borrow one for its next command.
+
+An idle session gives its connections back (connection-sharing); and any session can lose the one to
+the primary with that server (without-primary).
 
 First the primary is asked what the session carries (`proxy.client.statements.saved_state`), which
 takes a round trip. A command that comes meanwhile is held until the answer is there, and then finds
@@ -8,18 +11,26 @@ the connection as it was.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.command import query_text_offset
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
+from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.client.servers import left_behind
 from proxy.client.sharing.portable_state import PortableState, select_known_id
 from proxy.client.sharing.reconnect import ChangedError, reopen
 from proxy.client.statements.saved_state import ask_state
-from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import (
+    NoDescriptorError,
+    NoPrimaryError,
+    ServerFullError,
+    ServerRefusedError,
+    ServerUnreachableError,
+)
 from proxy.server.logins import FULL
 
 if TYPE_CHECKING:
@@ -33,14 +44,36 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
 
 
+_log = logging.getLogger(__name__)
+
+_PATIENCE_S: Final = 1.0
+"""How long a command waits at least for a connection to a primary that is not known to be gone."""
+
 _WITH_TEXT: Final = (Code.COM_QUERY, Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE)
+
+
+class _Borrowed(NamedTuple):
+    """How borrowing has ended: with a connection, or with one of these.
+
+    No exception is kept: it would keep the session alive.
+
+    Attributes:
+        refusal: the session has to end, and this is what its client is told.
+        full: there may be a connection later, but there are too many now.
+        absent: there is no primary now, for this cause.
+    """
+
+    refusal: ErrPacket | None = None
+    full: ErrPacket | None = None
+    absent: str = ""
 
 
 class ConnectionLease:
     """The giving back and borrowing of one session.
 
     Attributes:
-        asking: the primary was asked what the session carries.
+        asking: commands are held: the primary was asked what the session carries, or it is being
+            found out whether it is gone.
     """
 
     def __init__(self, session: SessionContext, connection_id: int) -> None:
@@ -58,8 +91,18 @@ class ConnectionLease:
         self._told = ""  # why it could not give its connection back then
         self._held: Callable[[], None] | None = None  # what is to follow the answer
         self._in_time: asyncio.TimerHandle | None = None  # for what is held
-        self._going: asyncio.Future[None] | None = None  # a connection is borrowed
+        self._going: asyncio.Task[_Borrowed] | None = None  # a connection is borrowed
+        self._shares = session.shared.config.connection_sharing == "on"
+        self._reads_on = session.shared.config.without_primary == "read"
+        self._lost = False  # the connection was lost with the primary, not given back
+        self._in_doubt = False  # that is still to be found out
         self.asking = False
+        self._keep_own()
+
+    def _keep_own(self) -> None:
+        """Without connection-sharing nothing is given back that need not be."""
+        if not self._shares:
+            self._portable.keep("not shared")
 
     # The session works
 
@@ -67,6 +110,19 @@ class ConnectionLease:
         """Somebody logged in."""
         self._rests_no_more()
         self._portable.began()
+        self._keep_own()
+
+    def began_without_primary(self) -> None:
+        """Somebody logged in at a replica, since the primary is gone."""
+        self._rests_no_more()
+        self._portable.began_without(self._shared.topology.primary, self._state.wait_timeout)
+        self._keep_own()
+        self._idle_since = self._shared.now()
+        self._begin_without_primary()
+
+    def reset_without_primary(self) -> None:
+        """The session, which is without a primary, was reset."""
+        self._portable.reset_without_primary()
 
     def ended(
         self, command: Command, outcome: CommandOutcome, connection: ServerConnection
@@ -78,6 +134,23 @@ class ConnectionLease:
     def is_unnamed(self) -> bool:
         """Whether CONNECTION_ID() does not tell the id that the client was told."""
         return self._portable.unnamed
+
+    def may_ask_what_is_lost(self, packet: bytes) -> bool:
+        """Whether a packet with a statement may name what was lost with a primary."""
+        return self._portable.asks_what_is_lost(packet)
+
+    def lost_by(self, command: Command, missing: int) -> str:
+        """What a command asks for that was lost with a primary, for its client; "" if nothing.
+
+        `missing`: the parts of the diagnostics area that it asks about and no server has.
+        """
+        if missing and self._portable.lacks_diagnostics:
+            return "what the statement before has left"
+        prepared = command.prepared
+        text = command.text if prepared is None else prepared.sql
+        if self._portable.asks_what_is_lost(text):
+            return "LAST_INSERT_ID()"
+        return ""
 
     def shows_other_id(self, text: bytes) -> bool:
         """Whether a statement's text shows the id of a connection that the client was not told."""
@@ -124,7 +197,7 @@ class ConnectionLease:
         if self.is_away:
             for replica in self._servers.replicas:
                 self._release_replica(replica)
-        if primary is None or self.asking:
+        if primary is None or self.asking or not self._shares:
             return
         if primary.server.is_silent(self._shared.now()):
             return  # it would not answer
@@ -158,7 +231,7 @@ class ConnectionLease:
         if not (rests or self.is_under_way):
             return
         primary = self._servers.primary
-        if not self.is_away and (primary is None or self._portable.reason()):
+        if not self.is_away and (primary is None or not self._shares or self._portable.reason()):
             return
         replica = self._servers.replica(server)
         if primary is not None and server is primary.server:
@@ -192,7 +265,7 @@ class ConnectionLease:
         """
         if self.asking:
             self._held = follow
-            if self._in_time is None:
+            if self._in_time is None and not self._in_doubt:
                 budget = self._shared.config.wait_budget
                 self._in_time = self._shared.call_later(budget, self._unanswered)
         return self.asking
@@ -219,7 +292,7 @@ class ConnectionLease:
 
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take from the primary's answer what the session carries."""
-        if self.asking:
+        if self.asking and not self._in_doubt:
             self._portable.save(primary, stream)
 
     def answered(self, connection: ServerConnection) -> bool:
@@ -255,14 +328,57 @@ class ConnectionLease:
 
     def left(self) -> None:
         """The client, or the primary, is gone: nothing is to follow any more."""
-        self.asking = False
+        self.asking = self._in_doubt = False
         self._hold_no_more()
         self._rests_no_more()
         self._portable.carried = None
 
     def _rests_no_more(self) -> None:
-        if self.is_away:
+        if not self.is_away:
+            return
+        self._state.without_primary = False
+        if self._lost:
+            self._lost = False
+            self._shared.metrics.has_primary()
+        else:
             self._shared.metrics.rests_no_more()
+
+    # It loses its primary
+
+    def lacking(self, primary: ServerConnection) -> str:
+        """What the session has lost for good if this connection's server is gone; "": nothing."""
+        return self._portable.lacking(primary)
+
+    def doubt(self, primary: ServerConnection) -> None:
+        """The connection is lost, perhaps with its server: hold commands until that is known.
+
+        The session lacks nothing.
+        """
+        if self._in_time is not None:
+            self._in_time.cancel()
+            self._in_time = None
+        self._portable.outlive(primary)
+        self._state.plain = False  # what comes now is held
+        self.asking = self._in_doubt = True
+        self._idle_since = self._shared.now()
+        self._begin_without_primary()
+
+    def _begin_without_primary(self) -> None:
+        self._lost = self._state.without_primary = True
+        self._shared.metrics.lacks_primary()
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it is being found out if the primary is gone, of which the connection is lost."""
+        return self._in_doubt
+
+    def outlives(self) -> None:
+        """The primary is gone, and the session lives on: serve what was held."""
+        follow = self._held
+        self.asking = self._in_doubt = False
+        self._hold_no_more()
+        if follow is not None:
+            follow()
 
     # It has no connection
 
@@ -290,40 +406,88 @@ class ConnectionLease:
         carried = self._portable.carried
         if carried is None or self._going is not None:
             return ""  # who is borrowing is told then
+        if self._reads_on:
+            return ""
         return left_behind(carried.server, carried.epoch, self._shared.topology)
 
     async def borrow(self) -> ErrPacket | None:
-        """Have a connection to the primary again; what to tell the client if there is none.
+        """Have a connection to the primary again; what to tell the client if the session must end.
 
-        A caller that comes while a connection is being borrowed waits for it, and gets None.
+        Callers that come while a connection is being borrowed wait for the same one. It goes on
+        being borrowed for those who have waited long enough: the next command may find it.
 
         Raises:
             ServerFullError: it may have one later.
+            NoPrimaryError: there is no primary now; the session stays.
         """
-        if self._going is not None:
-            await asyncio.wait([self._going])
-            return None
-        if not self.is_away:
-            return None
-        self._going = asyncio.get_running_loop().create_future()
+        shared = self._shared
+        primary, now = shared.topology.primary, shared.now()
+        if self._going is None:
+            if not self.is_away:
+                return None
+            if primary.is_gone(now):
+                self._state.without_primary = self._reads_on
+                raise NoPrimaryError("it cannot be reached")
+            self._going = tasks.start(self._work(), "borrow a connection")
+        received = primary.packets_received
+        patience = max(_PATIENCE_S, self._state.rules.wait_budget)
+        going = self._going
+        done, _ = await asyncio.wait([going], timeout=patience)
+        if not done:
+            if primary.packets_received == received:
+                primary.set_silent(shared.now() + _PATIENCE_S)
+                shared.sessions.on_primary_silent()
+            self._state.without_primary = self.is_away and self._reads_on
+            raise NoPrimaryError(f"it does not answer within {patience:g} s")
+        result = going.result()
+        if result.full is not None:
+            raise ServerFullError(result.full)
+        if result.absent:
+            self._state.without_primary = self.is_away and self._reads_on
+            raise NoPrimaryError(result.absent)
+        return result.refusal
+
+    async def _work(self) -> _Borrowed:
+        """As `borrow`, without a time limit of its own."""
+        topology = self._shared.topology
+        primary = topology.primary
         try:
-            await self._borrow()
-        except ServerFullError:
-            raise
+            try:
+                await self._borrow()
+            except (ServerUnreachableError, ChannelClosedError):
+                if primary is topology.primary:
+                    raise
+                primary = topology.primary  # it has become that meanwhile
+                await self._borrow()
+        except ServerFullError as error:
+            return _Borrowed(full=error.error)
         except ServerRefusedError as error:
-            if error.error.code in FULL:
-                raise ServerFullError(error.error) from error
-            self._shared.pool.login_cache.on_refused(self._servers.login.username, error.error.code)
-            return error.error
+            code = error.error.code
+            if code in FULL:
+                return _Borrowed(full=error.error)
+            if code == ServerErrorCode.ER_SERVER_SHUTDOWN.code:
+                return _Borrowed(absent=str(error))
+            self._shared.pool.login_cache.on_refused(self._servers.login.username, code)
+            return _Borrowed(error.error)
         except ChangedError as error:
-            return _ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again")
+            return _Borrowed(_ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again"))
+        except NoDescriptorError as error:
+            return _Borrowed(absent=str(error))  # it says nothing about the server
         except (ServerUnreachableError, ChannelClosedError) as error:
-            message = f"Lost connection to MySQL server: {error}"
-            return _ended(ServerErrorCode.CR_SERVER_LOST, message)
+            self._on_unreachable(primary)
+            return _Borrowed(absent=str(error) or "it cannot be reached")
         finally:
-            self._going.set_result(None)
             self._going = None
-        return None
+        return _Borrowed()
+
+    def _on_unreachable(self, primary: Server) -> None:
+        """A connection to the primary could not be opened."""
+        shared = self._shared
+        if not primary.is_gone(shared.now()):
+            _log.warning("the primary %s cannot be reached", primary.name)
+        primary.set_unreachable(shared.now())
+        shared.metrics.server_connect_failed(primary.name, "unreachable")
+        shared.metrics.server_up(primary.name, False)
 
     async def _borrow(self) -> None:
         servers, carrying = self._servers, self._portable
@@ -338,10 +502,13 @@ class ConnectionLease:
             connection.abort()  # another user has logged in meanwhile
             return
         servers.use_leased(connection)
+        connection.server.set_reachable()
         self._rests_no_more()
         carrying.carried = None
         carrying.unnamed = not named
         self._settings.on_connect(tracking)
+        if self._state.trackers.are_the_clients:
+            self._settings.restore()
         self._shared.metrics.borrowed(connection.server.name)
 
 

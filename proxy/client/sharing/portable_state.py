@@ -10,6 +10,10 @@ of what is allowed, not of what is forbidden. Its state is then the schema, vari
 by value, and what the next statement may ask about the one before. The latter and a digest of its
 variables are asked for (`proxy.client.statements.saved_state`) before the connection is given back;
 the new one has to show the same digest.
+
+A primary that is gone cannot be asked. Its sessions live on with what the proxy knows by itself
+(docs/architecture/without-primary.md): whatever a session has that no replica is told is either
+known by value, or named by `lacking`, and then the session ends.
 """
 
 from __future__ import annotations
@@ -49,6 +53,9 @@ _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
     *("sql_select_limit", "max_execution_time"),  # they affect the proxy's own questions
     *("wait_timeout", "interactive_timeout"),  # nobody would end a session without a connection
 }
+_LAST_INSERT_ID: Final = re.compile(rb"LAST_INSERT_ID|@@[\w.\s`]*IDENTITY", re.IGNORECASE)
+_MADE_ANEW: Final = ("insert_id", "last_insert_id", "identity", "resource_group")
+"""Variables whose values cannot be given to another session, or count once."""
 _LEAVING_NOTHING: Final = (
     *(
         StatementReason.NOTHING,
@@ -76,14 +83,14 @@ class Carried(NamedTuple):
 
     Attributes:
         server, epoch: the incarnation of the primary that the connection was to.
-        last_insert_id: LAST_INSERT_ID().
-        digest: of its variables.
+        last_insert_id: LAST_INSERT_ID(); None if the primary was gone before it told.
+        digest: of its variables; empty likewise.
         wait_timeout: how long the server would let it be idle, s.
     """
 
     server: Server
     epoch: int
-    last_insert_id: int
+    last_insert_id: int | None
     digest: bytes
     wait_timeout: float
 
@@ -94,6 +101,8 @@ class PortableState:
     Attributes:
         carried: what the session carries while it has no connection; else None.
         unnamed: CONNECTION_ID() on it does not return the id that the client was given.
+        lacks_insert_id: LAST_INSERT_ID() may have had another value on a primary that is gone.
+        lacks_diagnostics: the same of what the statement before has left.
     """
 
     def __init__(self, session: SessionContext, connection_id: int) -> None:
@@ -106,6 +115,7 @@ class PortableState:
         self._kept_for = ""
         self.carried: Carried | None = None
         self.unnamed = False
+        self.lacks_insert_id = self.lacks_diagnostics = False
 
     def began(self) -> None:
         """Somebody logged in."""
@@ -113,10 +123,23 @@ class PortableState:
         self.carried = None
         self._begin_anew()
 
+    def began_without(self, primary: Server, wait_timeout: float) -> None:
+        """Somebody logged in while this primary is gone."""
+        self.began()
+        self.carried = Carried(primary, primary.epoch, 0, b"", wait_timeout)
+
     def _begin_anew(self) -> None:
         """The connection's session has the connection's own id."""
         primary = self._servers.primary
         self.unnamed = primary is not None and primary.thread_id != self._connection_id
+        self.lacks_insert_id = self.lacks_diagnostics = False
+
+    def reset_without_primary(self) -> None:
+        """The session was reset while it has no connection."""
+        carried = self.carried
+        if carried is not None:
+            self.carried = carried._replace(last_insert_id=0, digest=b"")
+        self.lacks_insert_id = self.lacks_diagnostics = False
 
     @property
     def is_kept(self) -> bool:
@@ -186,6 +209,53 @@ class PortableState:
             return "prepared"
         return "" if state.diagnostics.can_leave(primary.area) else "previous"
 
+    def lacking(self, primary: ServerConnection) -> str:  # noqa: C901 one reason after the other
+        """What a session had on a primary that is gone, and cannot be given another; "" if nothing.
+
+        For its client to read.
+        """
+        state = self._state
+        transaction = state.transaction
+        if not transaction.is_nowhere or transaction.modes.waiting:
+            return "its transaction"
+        if state.pins.reasons:
+            return state.pins.text
+        if state.trackers_pending or state.result_trackers_pending or not state.lexer_modes.known:
+            return "what a statement may have set"
+        if not state.user_variables.known:
+            return "the values of its user variables"
+        unknown = [
+            name
+            for name, literal in state.primary_variables.items()
+            if literal is None or name in _MADE_ANEW or not _is_automatic(name, literal)
+        ]
+        if unknown:
+            return f"the value of {', '.join(unknown)}"
+        if state.trackers.of_transactions:
+            return "session_track_transaction_info"
+        if state.prepared_by_text:
+            return "statements that were prepared by PREPARE"
+        if state.multi_statements:
+            return "what COM_SET_OPTION has set"
+        if any(not prepared.sql for prepared in self._prepared):
+            return "a prepared statement whose text is too long to be kept"
+        if any(prepared.long_data_sent for prepared in self._prepared):
+            return "what COM_STMT_SEND_LONG_DATA has brought"
+        if self._prepared.has_cursor_on(primary):
+            return "an open cursor"
+        return ""
+
+    def outlive(self, primary: ServerConnection) -> None:
+        """The connection is lost with its server, and the session lives on: it lacks nothing."""
+        state = self._state
+        self.lacks_insert_id = True
+        self.lacks_diagnostics = not state.diagnostics.can_leave(primary.area)
+        self.carried = Carried(primary.server, primary.epoch, None, b"", state.wait_timeout)
+
+    def asks_what_is_lost(self, text: bytes) -> bool:
+        """Whether a text names LAST_INSERT_ID(), which was lost with a primary."""
+        return self.lacks_insert_id and _LAST_INSERT_ID.search(text) is not None
+
     def save(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take what the primary says: now the connection may be given back, or is kept."""
         saved, state = saved_state(stream), self._state
@@ -201,6 +271,11 @@ class PortableState:
             saved.digest,
             saved.wait_timeout,
         )
+
+
+def _is_automatic(name: str, literal: str) -> bool:
+    """Whether a gtid_next leaves it to the server to name what is committed."""
+    return name != "gtid_next" or literal.strip("'\"").upper().partition(":")[0] == "AUTOMATIC"
 
 
 def names_id(text: bytes) -> bool:

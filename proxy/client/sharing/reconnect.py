@@ -1,4 +1,7 @@
-"""A session that gave its connection to the primary back logs in again, and goes on as it was.
+"""A session without a connection to the primary logs in there again, and goes on as it was.
+
+It gave its connection back, or lost it with the primary. That may be another server, or another
+incarnation, by now.
 
 The server judges the login like any other, so a user who may not log in any more is refused; or it
 judged the same login a moment ago (`proxy.server.verified_login`). All that the session
@@ -14,14 +17,16 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError, ServerErrorCode
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.client.statements.saved_state import DIGEST
-from proxy.client.statements.session_setup import assignments
+from proxy.client.statements.session_setup import assignments, user_variables
 from proxy.server.account import Requirement
 from proxy.server.connect.greeting import LOGIN_PACKET_LIMIT
 from proxy.server.connect.opening import without_sandbox
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import answer, ask
 from routing.session.defaults import differences
-from routing.session.variables import DEFAULT_ISOLATION, ISOLATION
+from routing.session.init_connect import leaves_nothing
+from routing.session.variables import DEFAULT_ISOLATION, ISOLATION, exact
+from routing.sql.user_variables import ALL
 
 if TYPE_CHECKING:
     from proxy.client.sharing.portable_state import Carried
@@ -71,13 +76,14 @@ async def reopen(
         ChangedError: the session that the server gives now is different.
     """
     primary = shared.topology.primary
-    if primary is not carried.server:
+    stays = shared.config.without_primary == "refuse"
+    if stays and primary is not carried.server:
         raise ChangedError("another server has become the primary")
     again = replace(login, database=state.schema or None)
     connection = await _log_in(shared, primary, again, state.schema, tracking)
     try:
         named = await _restore(connection, state, carried, connection_id)
-        if connection.epoch != carried.epoch:
+        if stays and connection.epoch != carried.epoch:
             raise ChangedError("the primary was restarted")  # noqa: TRY301 the connection closes
         if connection.opening.requirement not in (Requirement.NOTHING, Requirement.TLS):
             raise ChangedError("the account's REQUIRE clause is another")  # noqa: TRY301 likewise
@@ -113,15 +119,13 @@ async def _restore(
     connection: ServerConnection, state: Session, carried: Carried, connection_id: int
 ) -> bool:
     """Set what the session carries; whether CONNECTION_ID() tells this id."""
-    identity, ahead = connection.identity, connection.take_preface()
+    ahead = connection.take_preface()
     named = connection.thread_id == connection_id
     naming = [] if named else [b"SET @@SESSION.pseudo_thread_id=%d" % connection_id]
-    setting = assignments(differences(state.defaults, identity.defaults))
-    if identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
-        setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
-    setting += statements(state, carried, autocommit=identity.autocommit)
+    setting = _settings(connection, state, carried)
+    digest = [b"SELECT " + DIGEST] if carried.digest else []
     try:
-        sent = [*naming, *setting, b"SELECT " + DIGEST]
+        sent = [*naming, *setting, *digest]
         ask(connection, *sent, ahead=ahead)
         for _ in ahead:
             await answer(connection)
@@ -134,12 +138,32 @@ async def _restore(
                     raise
         for _ in setting:
             await answer(connection)
-        row = await answer(connection)
-        if not row or row[0] != carried.digest:
-            raise ChangedError("default values of variables, or default roles, have changed")
+        for _ in digest:
+            row = await answer(connection)
+            if not row or row[0] != carried.digest:
+                raise ChangedError("default values of variables, or default roles, have changed")
     except ServerRefusedError as error:
         raise ChangedError(f"the server does not take the session's settings: {error}") from error
     return named
+
+
+def _settings(connection: ServerConnection, state: Session, carried: Carried) -> list[bytes]:
+    """What makes a connection's session what it was.
+
+    Raises:
+        ChangedError: it cannot be made that.
+    """
+    identity = connection.identity
+    if not carried.digest:
+        if identity.init_connect and not leaves_nothing(identity.init_connect):
+            raise ChangedError("the primary has an init_connect")
+        if state.role is None and identity.roles != state.login_roles:
+            raise ChangedError("the account has other default roles there")
+    setting = assignments(differences(state.defaults, identity.defaults))
+    if identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
+        setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
+    setting += statements(state, carried, autocommit=identity.autocommit)
+    return setting + user_variables(connection.mirror, state, (ALL,))
 
 
 def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[bytes]:
@@ -151,6 +175,13 @@ def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[by
         autocommit: what the login gave.
     """
     found = assignments(state.variables)
+    for name, literal in state.primary_variables.items():
+        if literal is not None and name not in ("autocommit", "transaction_read_only"):
+            found.append(f"SET @@SESSION.{name}={exact(literal)}".encode())
+    if state.transaction.modes.read_only:
+        found.append(b"SET @@SESSION.transaction_read_only=1")
+    if state.role is not None:
+        found.append(f"SET ROLE {state.role}".encode("utf-8", "surrogateescape"))
     if state.transaction.autocommit is not autocommit:
         found.append(b"SET autocommit=%d" % state.transaction.autocommit)
     if carried.last_insert_id:

@@ -77,6 +77,11 @@ def assign_user_variables(
     mirror: Mirror, state: Session, names: tuple[str, ...], query_attributes: bool
 ) -> Batch:
     """Gives a connection user variables whose values are known."""
+    return _prepared_by(user_variables(mirror, state, names), query_attributes)
+
+
+def user_variables(mirror: Mirror, state: Session, names: tuple[str, ...]) -> list[bytes]:
+    """The same as statements."""
     assignments, current = [], mirror.user_variables
     for name in state.user_variables.expanded(names):
         literal = state.user_variables.value(name)
@@ -84,7 +89,7 @@ def assign_user_variables(
             current[name] = literal
             mirror.untouched = False
             assignments.append(_encoded(f"@`{name}`={literal}"))
-    return _prepared_by(_sets(assignments), query_attributes)
+    return _sets(assignments)
 
 
 def _prepared_by(statements: list[bytes], query_attributes: bool) -> Batch:

@@ -27,6 +27,7 @@ def set_option(context: CommandContext, packet: bytes) -> Action:
     primary = context.servers.primary
     if primary is not None:
         primary.keepable = False  # neither a reset nor a change of user undoes it
+    context.state.multi_statements = True
     return ToPrimary(context.command(Code.COM_SET_OPTION, packet), Reason.COMMAND)
 
 

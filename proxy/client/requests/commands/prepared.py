@@ -253,7 +253,8 @@ def long_data(context: CommandContext, packet: bytes) -> Action:
     prepared = context.prepared.of(packet)
     take: Callable[[bytes], None] = _drop  # as a server does
     if prepared is not None and not prepared.spoilt:
-        take = _kept(context, prepared) if prepared.moves else _passed_on(context, prepared)
+        keeps = prepared.moves or context.servers.primary is None
+        take = _kept(context, prepared) if keeps else _passed_on(context, prepared)
     return Take(take, packet)
 
 
@@ -280,6 +281,7 @@ def _passed_on(context: CommandContext, prepared: PreparedStatement) -> Callable
     if primary is None or handle is None:
         return _drop
     connection, number = primary, handle.server_id
+    prepared.long_data_sent = True
     begun = False
 
     def take(data: bytes) -> None:

@@ -1,0 +1,122 @@
+"""What is done with a command that the primary alone may be asked, while there is no primary.
+
+Drivers and pools send a few such commands before each read: they set character sets, sql_mode and
+autocommit, choose a schema, ask for system variables, ping, reset, and end transactions that were
+not begun. If these failed, nobody could read. Those whose effect is known are carried out by the
+proxy; those that a server has to judge are sent to a replica, which gives the same answer, and the
+effect is remembered for the primary to come. All else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal
+
+from protocol.command import query_text_offset
+from protocol.constants import Command as Code
+from routing.session.variables import CARRIED, FLAGS, NOT_CARRIED, SWITCH
+from routing.sql.statement import StatementClass, StatementReason
+
+if TYPE_CHECKING:
+    from routing.request.command import Command
+    from routing.session.session import Session
+
+Substitute = Literal["refuse", "confirm", "reset", "set", "replica"]
+"""confirm: say OK, since there is nothing to do; set: take the assignment, and say OK."""
+
+_OWN: Final = ("autocommit", "transaction_read_only")
+"""Variables that no replica's connection may be given."""
+_BOOLEANS: Final = ("0", "1", "ON", "OFF", "TRUE", "FALSE")
+_ON_REPLICAS: Final = (CARRIED | NOT_CARRIED | {"names", "character set"}) - {
+    *_OWN,
+    *(FLAGS, SWITCH, "gtid_next", "tx_read_only", "resource_group", "xa_detach_on_prepare"),
+    *("insert_id", "last_insert_id", "identity"),
+}
+"""Variables that a replica can be given, and that its connection keeps nothing else for."""
+_ENDS: Final = re.compile(rb"\s*(?:COMMIT|ROLLBACK)(?:\s+WORK)?\s*;?\s*", re.IGNORECASE)
+_USE: Final = re.compile(rb"\s*USE\s+(?:`(?P<quoted>[^`]+)`|(?P<bare>\w+))\s*;?\s*", re.IGNORECASE)
+_OTHERWISE: Final = re.compile(
+    rb"AUTOCOMMIT|READ_ONLY|SESSION_TRACK|PSEUDO_|IDENTITY|INSERT_ID|RAND_SEED|GTID|CONNECTION_ID"
+    rb"|ROW_COUNT|FOUND_ROWS|_COUNT\b",
+    re.IGNORECASE,
+)
+"""What a replica's connection would answer otherwise than the session's own."""
+
+
+def text_of(command: Command, query_attributes: bool) -> bytes:
+    """The text of a COM_QUERY that came whole; empty of anything else."""
+    if not command.is_query or not command.packet:
+        return b""
+    payload = command.packet[4:]
+    return payload[query_text_offset(payload, query_attributes) :]
+
+
+def substitute(command: Command, text: bytes, state: Session) -> Substitute:
+    """What is to be done with a command in the place of the primary.
+
+    Args:
+        command: it.
+        text: of a COM_QUERY; else empty.
+        state: of the session that sent it.
+    """
+    code, statement = command.code, command.statement
+    if code is Code.COM_PING:
+        return "confirm"
+    if code is Code.COM_RESET_CONNECTION:
+        return "reset"
+    if code is Code.COM_INIT_DB:
+        return "replica"
+    if not command.is_query or statement is None or statement.multi or statement.holds:
+        return "refuse"
+    if statement.assignments:
+        return _assigning(command, state)
+    if statement.kind is StatementClass.TRANSACTION:
+        nowhere = state.transaction.is_nowhere and not state.transaction.modes.waiting
+        return "confirm" if nowhere and _ENDS.fullmatch(text) else "refuse"
+    if statement.may_write or statement.kind is not StatementClass.SESSION:
+        return "refuse"
+    if statement.reason is StatementReason.DEFAULT_SCHEMA:
+        return "replica" if schema_chosen(command, text) else "refuse"
+    if statement.reason in (StatementReason.SYSTEM_VARIABLE, StatementReason.SESSION_FUNCTION):
+        upper = text.upper()
+        own = any(name.upper().encode() in upper for name in state.primary_variables)
+        return "refuse" if own or b"@" in upper.replace(b"@@", b"") else _shown(text)
+    return "refuse"
+
+
+def _shown(text: bytes) -> Substitute:
+    """Whether a replica shows the same as the session's own connection would."""
+    return "refuse" if _OTHERWISE.search(text) else "replica"
+
+
+def _assigning(command: Command, state: Session) -> Substitute:
+    """What is to be done with a SET."""
+    statement = command.statement
+    if statement is None or not state.transaction.is_nowhere:
+        return "refuse"
+    assignments = statement.assignments
+    if len(assignments) == 1 and assignments[0].name in _OWN:
+        first = assignments[0]
+        known = (first.value or "").strip("'\"").upper() in _BOOLEANS
+        return "set" if first.scope == "session" and known else "refuse"
+    fits = all(
+        assignment.value is not None
+        and (
+            assignment.scope == "user"
+            or (assignment.scope == "session" and assignment.name in _ON_REPLICAS)
+        )
+        for assignment in assignments
+    )
+    return "replica" if fits else "refuse"
+
+
+def schema_chosen(command: Command, text: bytes) -> str:
+    """The default schema that a COM_INIT_DB, or a USE that is plain, chooses; "" if not known."""
+    if command.code is Code.COM_INIT_DB:
+        name = command.packet[5:]
+        return name.decode("ascii") if name.isascii() else ""
+    found = _USE.fullmatch(text)
+    if found is None:
+        return ""
+    name = found["quoted"] or found["bare"]
+    return name.decode("ascii") if name.isascii() else ""

@@ -1,0 +1,602 @@
+"""The primary is gone: sessions read on from replicas, and write again when there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from protocol.constants import Capability, Command
+from protocol.response import ErrPacket
+from protocol.response_stream import PREPARED, RESULTS
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.raw_client import RawClient
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.server import RealServer
+from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.waiting import eventually
+
+WITHOUT = "tidegate_clients_without_primary"
+MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+NO_PRIMARY = (1290, 2003)
+
+
+def value(connection: Connection[Cursor], sql: str) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        row = cursor.fetchone()
+        return row[0] if row else None
+
+
+def refused(connection: Connection[Cursor], sql: str) -> int:
+    """The code of the error by which a statement is refused."""
+    with pytest.raises(pymysql.err.MySQLError) as caught:
+        value(connection, sql)
+    return int(caught.value.args[0])
+
+
+def of_session(connection: Connection[Cursor], name: str) -> str | None:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW TIDEGATE SESSION")
+        return dict(cursor.fetchall())[name]
+
+
+def answered_by(connection: Connection[Cursor]) -> tuple[str, str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW TIDEGATE LAST")
+        row = cursor.fetchone()
+        assert row is not None
+        return row[3], row[4]
+
+
+@pytest.fixture(autouse=True)
+def _table(cluster: Cluster, _healed: None) -> None:
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.kept (id INT PRIMARY KEY, n INT)")
+    cluster.primary.query("REPLACE INTO app.kept VALUES (1, 1)")
+    cluster.wait_caught_up()
+
+
+def in_monitors_absence(proxy: StartProxy, **options: str | None) -> RunningProxy:
+    return proxy(monitor_user=None, monitor_password_file=None, **options)
+
+
+@pytest.fixture(params=["monitor", "no monitor"])
+def running(proxy: StartProxy, request: pytest.FixtureRequest) -> RunningProxy:
+    if request.param == "monitor":
+        return proxy(monitor_interval="100ms")
+    return in_monitors_absence(proxy)
+
+
+def test_sessions_read_on_and_write_again(running: RunningProxy, cluster: Cluster) -> None:
+    idle, writer, fresh = (running.connect() for _ in range(3))
+    value(writer, "UPDATE kept SET n = 7 WHERE id = 1")
+    cluster.primary.kill()
+    for session in (idle, writer):
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 7 or session is idle
+    assert value(writer, "SELECT n FROM kept WHERE id = 1") == 7
+    assert answered_by(writer) == ("replica", "read")
+    assert refused(writer, "UPDATE kept SET n = 8 WHERE id = 1") == 1290
+    assert refused(writer, "SELECT n FROM kept WHERE id = 1 FOR UPDATE") == 2003
+    assert refused(writer, "SELECT @@GLOBAL.gtid_executed") == 2003
+    assert value(writer, "SELECT n FROM kept WHERE id = 1") == 7
+    assert of_session(writer, "reads_only") == "yes"
+    assert running.metric(WITHOUT) == 3
+    assert value(fresh, "SELECT 1 + 1") == 2
+    cluster.primary.start()
+    eventually(lambda: written(writer))
+    assert value(writer, "SELECT n FROM kept WHERE id = 1") == 8
+    assert of_session(writer, "reads_only") == "no"
+    assert running.metric(WITHOUT) == 2  # the others have not wanted it yet
+
+
+def written(connection: Connection[Cursor]) -> bool:
+    return served(connection, "UPDATE app.kept SET n = n + 1 WHERE id = 1")
+
+
+def served(connection: Connection[Cursor], sql: str) -> bool:
+    """Whether a statement is not refused for want of a primary."""
+    try:
+        value(connection, sql)
+    except pymysql.err.MySQLError as error:
+        if error.args[0] not in NO_PRIMARY:
+            raise
+        return False
+    return True
+
+
+def test_clients_log_in_meanwhile(running: RunningProxy, cluster: Cluster) -> None:
+    before = running.connect()
+    cluster.primary.kill()
+    session = running.connect()
+    assert of_session(session, "reads_only") == "yes"
+    assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+    assert answered_by(session) == ("replica", "read")
+    assert refused(session, "REPLACE INTO kept VALUES (2, 2)") == 1290
+    for user, password, code in ((APP_USER, "wrong", 1045), ("nobody", "", 1045)):
+        with pytest.raises(pymysql.err.OperationalError) as caught:
+            running.connect(user, password)
+        assert caught.value.args[0] == code
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        running.connect(database="no_such_schema")
+    assert caught.value.args[0] in (1044, 1049)
+    assert running.metric(WITHOUT) == 2
+    cluster.primary.start()
+    for n, each in enumerate((session, before), 2):
+        eventually(lambda each=each: written(each))
+        assert value(each, "SELECT n FROM kept WHERE id = 1") == n
+    assert running.metric(WITHOUT) == 0
+
+
+def test_refuse_ends_sessions_and_lets_nobody_in(proxy: StartProxy, cluster: Cluster) -> None:
+    running = in_monitors_absence(proxy, without_primary="refuse")
+    session = running.connect()
+    cluster.primary.kill()
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        value(session, "SELECT n FROM kept WHERE id = 1")
+    assert caught.value.args[0] == 2013
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        running.connect()
+    assert caught.value.args[0] == 2003
+
+
+CARRIED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "names": (("SET NAMES latin1",), ("SELECT @@character_set_client",)),
+    "collation": (("SET NAMES utf8mb4 COLLATE utf8mb4_bin",), ("SELECT @@collation_connection",)),
+    "sql_mode": (("SET sql_mode = 'ANSI_QUOTES'",), ("SELECT @@sql_mode",)),
+    "time_zone": (("SET time_zone = '+05:00'",), ("SELECT @@time_zone",)),
+    "schema": (("USE elsewhere",), ("SELECT DATABASE()",)),
+    "autocommit": (("SET autocommit = 0", "COMMIT"), ("SELECT @@autocommit",)),
+    "isolation": (
+        ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",),
+        ("SELECT @@transaction_isolation",),
+    ),
+    "read only": (("SET SESSION TRANSACTION READ ONLY",), ("SELECT @@transaction_read_only",)),
+    "foreign keys": (("SET foreign_key_checks = 0",), ("SELECT @@foreign_key_checks",)),
+    "lock wait": (
+        ("SET SESSION innodb_lock_wait_timeout = 7",),
+        ("SELECT @@innodb_lock_wait_timeout",),
+    ),
+    "wait_timeout": (("SET wait_timeout = 1234",), ("SELECT @@wait_timeout",)),
+    "limits": (
+        ("SET sql_select_limit = 1, max_execution_time = 5000",),
+        ("SELECT @@sql_select_limit",),
+    ),
+    "user variables": (("SET @a = 7, @b = 'text'",), ("SELECT @a", "SELECT @b")),
+    "role": (("SET ROLE reader",), ("SELECT CURRENT_ROLE()",)),
+    "no role": (("SET ROLE NONE",), ("SELECT CURRENT_ROLE()",)),
+    "flags": (("SET optimizer_switch = 'mrr=off'",), ("SELECT @@optimizer_switch",)),
+    "timestamp": (("SET timestamp = 1700000000",), ("SELECT @@timestamp", "SELECT NOW()")),
+    "trackers": (
+        ("SET session_track_system_variables = 'sql_mode,lock_wait_timeout'",),
+        ("SELECT @@session_track_system_variables",),
+    ),
+}
+"""What a session sets, and what shows it."""
+
+TRANSACTION = "its transaction"
+LOST: dict[str, tuple[tuple[str, ...], str]] = {
+    "a transaction": (("BEGIN", "UPDATE {table} SET n = 5 WHERE id = 1"), TRANSACTION),
+    "a read only one": (
+        ("START TRANSACTION READ ONLY", "SELECT n FROM {table}"),
+        TRANSACTION,
+    ),
+    "autocommit off": (
+        ("SET autocommit = 0", "SELECT n FROM {table} FOR UPDATE"),
+        TRANSACTION,
+    ),
+    "the next one's mode": (("SET TRANSACTION READ ONLY",), TRANSACTION),
+    "a temporary table": (("CREATE TEMPORARY TABLE scrap (id INT)",), "temporary table"),
+    "a lock": (("DO GET_LOCK('name', 1)",), "named lock"),
+    "a table lock": (("LOCK TABLES {table} READ",), "table lock"),
+    "a handler": (("HANDLER {table} OPEN",), "handler"),
+    "a variable of a query": (("SET @a = (SELECT MAX(n) FROM {table})",), "user variables"),
+    "a variable of a function": (("SELECT sets_seen()",), "unknown"),
+    "a variable before a write": (
+        ("SET @a = 1", "UPDATE {table} SET n = n WHERE id = 1"),
+        "user variables",
+    ),
+    "a prepared text": (("PREPARE s FROM 'SELECT 1'",), "PREPARE"),
+    "the log": (("SET sql_log_bin = 0",), "sql_log_bin"),
+    "an insert id": (("SET insert_id = 99",), "insert_id"),
+    "a value of a query": (
+        ("SET SESSION innodb_lock_wait_timeout = 3 + 4",),
+        "innodb_lock_wait_timeout",
+    ),
+}
+"""What a session does, and what the error says that it has lost."""
+
+
+@pytest.fixture(scope="module")
+def _state(cluster: Cluster, _empty_schema: None) -> Iterator[None]:
+    cluster.heal()  # after the test before
+    primary = cluster.primary
+    primary.query("CREATE DATABASE IF NOT EXISTS elsewhere")
+    primary.query("CREATE ROLE IF NOT EXISTS reader")
+    primary.query("GRANT SELECT ON *.* TO reader")
+    primary.query("CREATE USER stateful@'%' IDENTIFIED BY 'a'")
+    primary.query("GRANT ALL ON *.* TO stateful@'%'")
+    primary.query("GRANT reader TO stateful@'%'")
+    primary.query("SET DEFAULT ROLE reader TO stateful@'%'")
+    primary.query(
+        "CREATE FUNCTION app.sets_seen() RETURNS INT DETERMINISTIC NO SQL"
+        " BEGIN SET @seen = 7; RETURN 1; END"
+    )
+    cluster.wait_caught_up()
+    yield
+    cluster.heal()
+    primary.query("DROP USER stateful@'%', reader")
+    primary.query("DROP DATABASE elsewhere")
+    primary.query("DROP FUNCTION app.sets_seen")
+
+
+def come_back(session: Connection[Cursor], cluster: Cluster) -> None:
+    """The primary is there again, and the session has a connection to it."""
+    cluster.primary.start()
+
+    eventually(lambda: written(session))
+
+
+@pytest.mark.usefixtures("_state")
+def test_what_a_session_has_set_is_there_again(cluster: Cluster, proxy: StartProxy) -> None:
+    """All kinds at once: each is a session of its own, which reads while there is no primary."""
+    running = proxy(monitor_interval="100ms")
+    direct = cluster.primary.connect("stateful", "a")
+    expected, sessions = {}, {}
+    for kind, (sets, shows) in CARRIED.items():
+        session = sessions[kind] = running.connect("stateful", "a")
+        direct = cluster.primary.connect("stateful", "a")
+        direct.select_db("app")
+        for sql in sets:
+            value(session, sql)
+            value(direct, sql)
+        expected[kind] = [value(direct, sql) for sql in shows]
+        value(session, "SELECT n FROM app.kept WHERE id = 1")  # its role's views are known then
+        value(session, "ROLLBACK")
+        direct.close()
+    cluster.primary.kill()
+    for kind, session in sessions.items():
+        if kind != "autocommit":  # a read may begin a transaction, which is the primary's
+            assert value(session, "SELECT n FROM app.kept WHERE id = 1") == 1, kind
+        assert refused(session, "UPDATE app.kept SET n = 2 WHERE id = 1") == 1290, kind
+    come_back(next(iter(sessions.values())), cluster)
+    for kind, session in sessions.items():
+        assert [value(session, sql) for sql in CARRIED[kind][1]] == expected[kind], kind
+
+
+@pytest.mark.usefixtures("_state")
+def test_what_cannot_be_carried_ends_the_session(cluster: Cluster, proxy: StartProxy) -> None:
+    running = proxy(monitor_interval="100ms")
+    sessions = {}
+    for number, (kind, (does, _)) in enumerate(LOST.items()):
+        session = sessions[kind] = running.connect("stateful", "a")
+        table = f"lost_{number}"  # of its own, so that nobody waits for another's lock
+        cluster.primary.query(f"CREATE TABLE app.{table} LIKE app.kept")
+        for sql in does:
+            value(session, sql.format(table=table))
+    cluster.primary.kill()
+    for kind, session in sessions.items():
+        with pytest.raises(pymysql.err.MySQLError) as caught:
+            value(session, "SELECT n FROM kept WHERE id = 1")
+        assert caught.value.args[0] in (1053, 2013), kind
+    assert running.metric(WITHOUT) == 0
+    assert running.metric("tidegate_clients_connected") == 0
+
+
+ASKING: dict[str, tuple[str, str]] = {
+    "an insert id": ("INSERT INTO counted (n) VALUES (1)", "SELECT LAST_INSERT_ID()"),
+    "one that a write uses": (
+        "INSERT INTO counted (n) VALUES (1)",
+        "INSERT INTO counted (n) VALUES (LAST_INSERT_ID())",
+    ),
+    "rows that were changed": ("UPDATE kept SET n = n + 1", "SELECT ROW_COUNT()"),
+    "warnings of a write": ("INSERT IGNORE INTO counted VALUES (1, 'x')", "SHOW WARNINGS"),
+}
+"""A statement, and one that asks about it."""
+
+
+def test_what_the_statement_before_has_left(cluster: Cluster, proxy: StartProxy) -> None:
+    """Nobody is told another value than the lost one: who asks for it is told that it is lost."""
+    running = proxy(monitor_interval="100ms")
+    cluster.primary.query(
+        "CREATE TABLE IF NOT EXISTS app.counted (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"
+    )
+    sessions = {kind: running.connect() for kind in ASKING}
+    found, other = running.connect(), running.connect()
+    for kind, session in sessions.items():
+        value(session, ASKING[kind][0])
+    cluster.wait_caught_up()
+    value(found, "SELECT 1 UNION SELECT 2 UNION SELECT 3")
+    cluster.primary.kill()
+    cluster.primary.start()
+    eventually(lambda: written(other))
+    for kind, session in sessions.items():
+        assert refused(session, ASKING[kind][1]) == 1053, kind
+    assert value(found, "SELECT FOUND_ROWS()") == 3
+    value(other, "INSERT INTO counted (n) VALUES (1)")
+
+
+# What ends a connection to the primary, and does not mean that the primary is gone.
+
+
+@pytest.mark.parametrize("shared", ["off", "on"])
+def test_a_killed_session_ends(proxy: StartProxy, cluster: Cluster, shared: str) -> None:
+    running = in_monitors_absence(proxy, connection_sharing=shared)
+    other = running.connect()
+    for kill in ("KILL", "KILL CONNECTION"):
+        session = running.connect()
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+        value(other, f"{kill} {session.thread_id()}")
+        assert refused(session, "SELECT n FROM kept WHERE id = 1") == 2013
+    idle = running.connect()
+    value(idle, "SET wait_timeout = 1")
+    eventually(lambda: running.metric("tidegate_clients_connected") == 1)
+    assert refused(idle, "SELECT 1") in (4031, 2013)
+    assert value(other, "SELECT n FROM kept WHERE id = 1") == 1
+    assert running.metric(WITHOUT) == 0
+
+
+def test_all_sessions_are_killed_at_once(running: RunningProxy, cluster: Cluster) -> None:
+    sessions = [running.connect() for _ in range(20)]
+    cluster.primary.end_other_connections()
+    for session in sessions:
+        assert refused(session, "SELECT n FROM kept WHERE id = 1") == 2013
+    assert running.metric(WITHOUT) == 0
+
+
+# What was under way.
+
+
+def test_a_write_under_way_is_not_sent_again(running: RunningProxy, cluster: Cluster) -> None:
+    blocker = cluster.primary.connect()
+    blocker.select_db("app")
+    blocker.begin()
+    value(blocker, "UPDATE kept SET n = 2 WHERE id = 1")
+    session, text = running.connect(), "UPDATE kept SET n = n + 100 WHERE id = 1"
+    with ThreadPoolExecutor(1) as threads:
+        code = threads.submit(refused, session, text)
+        eventually(
+            lambda: (
+                cluster.primary.value(
+                    "SELECT COUNT(*) FROM information_schema.processlist WHERE info = %s", text
+                )
+                == "1"
+            )
+        )
+        cluster.primary.kill()
+        assert code.result() == 2013
+    reader = running.connect()
+    assert value(reader, "SELECT n FROM kept WHERE id = 1") == 1
+    cluster.primary.start()
+    eventually(lambda: served(reader, "UPDATE kept SET n = n + 1 WHERE id = 1"))
+    assert value(reader, "SELECT n FROM kept WHERE id = 1") == 2
+
+
+def test_a_read_under_way_on_a_replica_goes_on(running: RunningProxy, cluster: Cluster) -> None:
+    session = running.connect()
+    value(session, "SET tidegate_wait_budget = '60s'")
+    for replica in cluster.replicas:
+        replica.stop_applier()
+    value(session, "UPDATE kept SET n = 5 WHERE id = 1")
+    eventually(lambda: all(received(cluster, replica) for replica in cluster.replicas))
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(value, session, "SELECT n FROM kept WHERE id = 1")
+        eventually(lambda: any(waits(replica) for replica in cluster.replicas))
+        cluster.primary.kill()
+        for replica in cluster.replicas:
+            replica.start_applier()
+        assert answer.result() == 5
+    assert value(session, "SELECT n FROM kept WHERE id = 1") == 5
+
+
+def waits(replica: RealServer) -> bool:
+    """Whether a read waits there for what it must see."""
+    return (
+        replica.value(
+            "SELECT COUNT(*) FROM information_schema.processlist"
+            " WHERE info LIKE 'SELECT%%WAIT_FOR_EXECUTED%%' AND id <> CONNECTION_ID()"
+        )
+        != "0"
+    )
+
+
+# Prepared statements
+
+
+def test_prepared_statements_are_there_again(running: RunningProxy, cluster: Cluster) -> None:
+    """Reads and writes, prepared before and meanwhile."""
+    client = RawClient(running.address, APP_USER, APP_PASSWORD, MODERN, "app")
+    read = prepare(client, "SELECT n FROM kept WHERE id = 1")
+    write = prepare(client, "UPDATE kept SET n = n + 1 WHERE id = 1")
+    never_run = prepare(client, "UPDATE kept SET n = n + 10 WHERE id = 1")
+    assert execute(client, write) == 0
+    assert execute(client, read) == 0
+    cluster.primary.kill()
+    assert execute(client, read) == 0
+    assert execute(client, write) == 1290
+    later = prepare(client, "SELECT n + 1 FROM kept WHERE id = 1")
+    assert execute(client, later) == 0
+    cluster.primary.start()
+    eventually(lambda: execute(client, write) == 0)
+    for number in (never_run, read, later):
+        assert execute(client, number) == 0
+    assert cluster.primary.value("SELECT n FROM app.kept WHERE id = 1") == "13"
+
+
+def prepare(client: RawClient, sql: str) -> bytes:
+    """The id of a statement that is prepared."""
+    head = client.command(Command.COM_STMT_PREPARE, sql.encode(), PREPARED)[0][1]
+    assert head[0] == 0, head
+    return head[1:5]
+
+
+def execute(client: RawClient, number: bytes) -> int:
+    """0, or the code of the error that the execution of a statement without parameters gets."""
+    last = client.command(Command.COM_STMT_EXECUTE, number + b"\0\1\0\0\0", RESULTS)[-1][1]
+    return ErrPacket.parse(last).code if last[0] == 0xFF else 0
+
+
+# The levels
+
+
+LEVELS = (
+    *("BEST_EFFORT", "READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES"),
+    *("BOUNDED_STALENESS(3600s)", "STRONG"),
+)
+
+
+@pytest.mark.parametrize("scope", ["connection", "user"])
+def test_each_level_keeps_its_promise(cluster: Cluster, proxy: StartProxy, scope: str) -> None:
+    """What a replica has proved is read; what none has is refused, and shown once it has it."""
+    running = proxy(monitor_interval="100ms", scope=scope, wait_budget="500ms")
+    sessions = {}
+    for level in LEVELS:
+        session = sessions[level] = running.connect()
+        value(session, f"SET tidegate_consistency = '{level}'")
+        value(session, "UPDATE kept SET n = n + 1 WHERE id = 1")
+        value(session, "SELECT n FROM kept WHERE id = 1")
+    cluster.wait_caught_up()
+    for level, session in sessions.items():
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 7, level
+    for replica in cluster.replicas:
+        replica.stop_applier()
+    writer = sessions["READ_OWN_WRITES"]
+    value(writer, "UPDATE kept SET n = 100 WHERE id = 1")
+    eventually(lambda: all(received(cluster, replica) for replica in cluster.replicas))
+    cluster.primary.kill()
+    assert refused(writer, "SELECT n FROM kept WHERE id = 1") == 2003
+    assert refused(sessions["STRONG"], "SELECT n FROM kept WHERE id = 1") == 2003
+    assert value(sessions["BEST_EFFORT"], "SELECT n FROM kept WHERE id = 1") == 7
+    value(writer, "SET tidegate_on_timeout = 'stale'")
+    assert value(writer, "SELECT n FROM kept WHERE id = 1") == 7
+    value(writer, "SET tidegate_on_timeout = 'primary'")
+    cluster.replicas[1].start_applier()
+    eventually(lambda: served(writer, "SELECT n FROM kept WHERE id = 1"))
+    assert value(writer, "SELECT n FROM kept WHERE id = 1") == 100
+    assert answered_by(writer) == ("replica", "read")
+    if scope == "user":
+        return  # what others of the scope have seen meanwhile, nobody but the primary can bound
+    for level in ("MONOTONIC_READS", "READ_ALL_WRITES"):
+        assert value(sessions[level], "SELECT n FROM kept WHERE id = 1") in (7, 100), level
+
+
+def received(cluster: Cluster, replica: RealServer) -> bool:
+    """Whether a replica has all that the primary has written, applied or not."""
+    return (
+        replica.value(
+            "SELECT GTID_SUBSET(%s, CONCAT(RECEIVED_TRANSACTION_SET, ',', @@GLOBAL.gtid_executed))"
+            " FROM performance_schema.replication_connection_status",
+            cluster.primary.gtid_executed,
+        )
+        == "1"
+    )
+
+
+# Another server becomes the primary
+
+
+@pytest.mark.parametrize("how", ["dies", "in good order"])
+def test_sessions_follow_a_promotion(cluster: Cluster, proxy: StartProxy, how: str) -> None:
+    for replica in cluster.replicas:
+        replica.query("SET GLOBAL super_read_only = ON")
+    running = proxy(failover="read_only", monitor_interval="100ms")
+    sessions = [running.connect() for _ in range(3)]
+    eventually(lambda: [row[6] for row in servers(sessions[0])] == ["no", "yes", "yes"])
+    value(sessions[0], "UPDATE kept SET n = 7 WHERE id = 1")
+    cluster.wait_caught_up()
+    new, other = cluster.replicas
+    if how == "dies":
+        cluster.primary.kill()
+    else:
+        cluster.primary.query("SET GLOBAL super_read_only = ON")
+    new.query("STOP REPLICA")
+    new.query("RESET REPLICA ALL")
+    other.query("STOP REPLICA")
+    other.query("CHANGE REPLICATION SOURCE TO SOURCE_PORT = %s", new.port)
+    other.query("START REPLICA")
+    new.query("SET GLOBAL super_read_only = OFF")
+    new.query("SET GLOBAL read_only = OFF")
+    eventually(lambda: servers(sessions[0])[0][0] == new.address)
+    for n, session in enumerate(sessions, 8):
+        assert written(session)
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == n
+    assert running.metric("tidegate_promotions_total") == 1
+    assert new.value("SELECT n FROM app.kept WHERE id = 1") == "10"
+    assert running.metric("tidegate_clients_connected") == 3
+
+
+def servers(connection: Connection[Cursor]) -> list[tuple[str, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW TIDEGATE SERVERS")
+        return list(cursor.fetchall())
+
+
+# It stands still: its connections stay open, and nobody is answered
+
+
+@contextmanager
+def frozen(cluster: Cluster) -> Iterator[None]:
+    cluster.primary.pause()
+    try:
+        yield
+    finally:
+        cluster.primary.resume()
+
+
+def test_a_frozen_primary_that_is_known_to_be_silent(proxy: StartProxy, cluster: Cluster) -> None:
+    running = proxy(monitor_interval="100ms", connect_timeout="500ms", login_age="1ms")
+    session, inside = running.connect(), running.connect()
+    inside.begin()
+    value(inside, "UPDATE kept SET n = 2 WHERE id = 1")
+    with frozen(cluster):
+        eventually(lambda: servers(session)[0][2] == "no")  # the monitor has found out
+        assert refused(session, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
+        assert refused(inside, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
+        session.ping(reconnect=False)
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+        late = running.connect()
+        assert of_session(late, "reads_only") == "yes"
+        assert value(late, "SELECT n FROM kept WHERE id = 1") == 1
+        assert refused(late, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
+    eventually(lambda: served(inside, "UPDATE kept SET n = 4 WHERE id = 1"))
+    inside.commit()
+    for n, each in enumerate((session, late), 5):
+        eventually(lambda each=each: written(each))
+        assert value(each, "SELECT n FROM kept WHERE id = 1") == n
+
+
+def test_a_commit_is_not_left_to_a_frozen_primary(proxy: StartProxy, cluster: Cluster) -> None:
+    running = proxy(monitor_interval="100ms", connect_timeout="500ms")
+    session, other = running.connect(), running.connect()
+    session.begin()
+    value(session, "UPDATE kept SET n = 2 WHERE id = 1")
+    with frozen(cluster):
+        eventually(lambda: servers(other)[0][2] == "no")
+        assert refused(session, "COMMIT") == 2013
+    assert value(other, "SELECT n FROM kept WHERE id = 1") == 1
+    eventually(lambda: written(other))  # what was rolled back holds no lock
+    assert value(other, "SELECT n FROM kept WHERE id = 1") == 2
+
+
+def test_a_resting_session_meets_a_frozen_primary(proxy: StartProxy, cluster: Cluster) -> None:
+    """Nobody knows yet that it is frozen: its next command is refused, and it stays."""
+    running = in_monitors_absence(
+        proxy,
+        connection_sharing="on",
+        connection_sharing_delay="100ms",
+        connect_timeout="2s",
+        login_age="1ms",
+    )
+    session = running.connect()
+    assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+    eventually(lambda: running.metric("tidegate_clients_resting") == 1)
+    with frozen(cluster):
+        assert refused(session, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+    eventually(lambda: written(session))
+    assert value(session, "SELECT n FROM kept WHERE id = 1") == 2
