@@ -124,6 +124,12 @@ def _of_rights(config: Config, facts: ServerFacts) -> _Judged:
                 f"whether it replicates is not known ({refusal}); GRANT REPLICATION CLIENT ON *.*"
                 f" TO {user}",
             )
+        elif subject == "replicas":
+            yield (
+                Severity.ERROR,
+                f"its replicas cannot be found (topology = auto): {refusal}; GRANT REPLICATION"
+                f" SLAVE ON *.* TO {user}",
+            )
         elif subject == "filters":
             yield (
                 Severity.WARNING,
@@ -185,6 +191,11 @@ def _of_replica(config: Config, facts: ServerFacts) -> _Judged:
             Severity.WARNING,
             "it commits in another order than its source, so READ_ALL_WRITES and reads that have"
             " to go on from others cannot use it; SET PERSIST replica_preserve_commit_order = ON",
+        )
+    if config.topology == "auto" and not facts.variables.get("report_host"):
+        yield (
+            Severity.NOTE,
+            "report_host is empty: if it were not named, it could not be found (topology = auto)",
         )
     if facts.channels is not None and not facts.channels:
         yield Severity.ERROR, "it replicates from nobody (no CHANGE REPLICATION SOURCE TO)"

@@ -11,6 +11,7 @@ from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.monitor import lag
 from proxy.monitor.filters import binary_log, left_out_by_applier
+from proxy.monitor.replicas import replicas
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import ask, query, rows
@@ -75,6 +76,8 @@ async def learn(server: Server, login: Login, config: Config, materials: Materia
         connection = await open_connection(server, login, config, materials, "OFF")
         try:
             await _ask(connection, facts)
+            if config.topology == "auto":
+                await _Permitted(facts)("replicas", replicas(connection))
         finally:
             connection.abort()
     except (

@@ -97,8 +97,7 @@ class Discovery:
         try:
             self._reports[server] = await replicas(connection)
         except ServerRefusedError as error:
-            self._reports.pop(server, None)
-            self._on_refusal(server, error)
+            self._on_refusal(server, error)  # what it said before counts
         else:
             self._refusing.discard(server)
         seen = self._seen.get(server.name)
@@ -146,17 +145,20 @@ class Discovery:
         spoken_for = tree.union(self._roots())
         for address, (found, _, at) in list(self._seen.items()):
             server = watched.get(address)
+            met = server is not None and server.uuid == found.uuid
+            elsewhere = found.uuid in configured or (found.uuid in tree and address not in reported)
             stays = self._stays(server, spoken_for)
-            if found.uuid in configured or (found.uuid in tree and address not in reported):
-                del self._seen[address]  # it is there by another name
-            elif stays or at > oldest:
-                objection = self._objection(server, found.uuid)
+            if met and not elsewhere and (stays or at > oldest):
+                objection = self._objection(server)
                 found = found._replace(fit=not objection, why=objection)
                 self._seen[address] = _Seen(found, False, now if stays else at)
             else:
                 del self._seen[address]
         for address, found in reported.items():
-            self._seen[address] = _Seen(found, True, now)
+            if address in self._seen or len(self._seen) < MOST:
+                self._seen[address] = _Seen(found, True, now)
+            else:
+                self._warn_of_too_many()
 
     def _reported(self, branches: list[Branch], watched: dict[str, Server]) -> dict[str, Found]:
         """The servers that are reported now, by the address where they are said to be.
@@ -185,12 +187,10 @@ class Discovery:
             *(server.uuid for server in self._membership.configured),
         ]
 
-    def _objection(self, server: Server | None, uuid: str) -> str:
+    def _objection(self, server: Server | None) -> str:
         """Why a server that nobody reports is to be sent nothing; empty if it may be."""
-        if server is None or server.uuid != uuid:
-            return _ANOTHER
         topology = self._shared.topology
-        sources = self._sources.get(server, frozenset())
+        sources = frozenset() if server is None else self._sources.get(server, frozenset())
         # One of them may be the primary before this one, which is gone.
         watched = {other.uuid for other in topology.watched}
         if sources and sources.isdisjoint(watched) and topology.primary.takes_writes:
@@ -228,9 +228,13 @@ class Discovery:
                     replica.uuid,
                     fault,
                 )
-        if not complete and not self._too_many:
+        if not complete:
+            self._warn_of_too_many()
+
+    def _warn_of_too_many(self) -> None:
+        if not self._too_many:
+            self._too_many = True
             _log.error("more than %d replicas are reported: the others are left out", MOST)
-        self._too_many = not complete
 
     def _on_refusal(self, server: Server, error: ServerRefusedError) -> None:
         if server in self._refusing:

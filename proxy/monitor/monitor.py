@@ -224,7 +224,7 @@ class Monitor:
             if result is ProbeResult.GONE:  # until the next look has ended
                 self._add_silence(server, now)
         before, server.probe_result, server.seen_at = server.probe_result, result, began_at
-        shared.metrics.server_up(server.name, usable)
+        shared.metrics.server_up(server.name, usable and server not in shared.topology.standby)
         shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)
         shared.metrics.server_writable(server.name, server.takes_writes)
         if result is before:

@@ -171,7 +171,7 @@ def _servers(session: Shown) -> _Rows:
         (
             server.name,
             server.role.value,
-            _yes(now >= server.down_until),
+            _yes(now >= server.down_until and server not in session.topology.standby),
             server.uuid or None,
             server.version or None,
             "ON" if server.gtids else "OFF",

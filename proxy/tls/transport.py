@@ -10,7 +10,8 @@ The TLS of asyncio and of uvloop holds for each connection two memory BIOs, whic
 a read buffer (256 KB in uvloop 0.23), though a connection that is idle needs none. Here all
 connections of a thread use the same two BIOs (`proxy.thread_buffers`). Received bytes are put into
 the one, and OpenSSL is called until it has taken them all: it keeps the beginning of a record that
-is not complete. What it writes is taken out of the other at once. Between two calls both are empty.
+is not complete. What it writes is taken out of the other at once. Between two calls both are empty
+(seen with OpenSSL 3.0 and 3.5).
 
 No protocol object is called while a BIO holds something, so the bytes of two connections never
 meet. If they did, both connections would break, and neither would disclose anything: their records

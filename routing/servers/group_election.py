@@ -17,14 +17,18 @@ had. So nothing is to be guessed here, only to be told apart:
   that only people can end.
 
 A member that was elected is followed once it says so itself, takes writes, and has applied what it
-has received, so that no acknowledged write seems to be lost. In multi-primary mode one of the
+has received, so that no acknowledged write seems to be lost; also if it stays read only, as in a
+cluster that replicates from another. In multi-primary mode one of the
 primaries gets all writes: the present one, or else the one with the lowest UUID.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from routing.servers.group import ONLINE, Member, View
 from routing.servers.topology import ProbeResult, Server, Topology
+
+_OPENED_WITHIN_S: Final = 5.0
+"""So long after it has applied everything a group may take to open its new primary."""
 
 
 class Fitness(NamedTuple):
@@ -62,6 +66,8 @@ class GroupElection:
         self._views: dict[Server, View] = {}
         self._lineage = ""  # of the view that was taken last,
         self._count = 0  # and its count
+        # Which elected member has applied all that it has received, and since when.
+        self._idle = "", 0.0
 
     def saw(self, server: Server, view: View | None) -> None:
         """A server has said what it sees; None if it did not answer, or was never a member."""
@@ -191,9 +197,16 @@ class GroupElection:
         own = None if view is None else view.own
         if view is None or own is None or not own.is_primary:
             return "it does not know yet"
-        if not server.takes_writes:
+        if view.backlog:
+            self._idle = "", 0.0
+            return "it has not applied all that it has received"
+        if server.takes_writes:
+            return ""
+        if self._idle[0] != server.uuid:
+            self._idle = server.uuid, view.asked_at
+        if view.asked_at - self._idle[1] < _OPENED_WITHIN_S:
             return "it is read only until it has applied what the one before had"
-        return "it has not applied all that it has received" if view.backlog else ""
+        return ""  # and will stay so: the group is a replica itself, or somebody wants it
 
     def _no_quorum(self, views: list[View]) -> str:
         """The sentence that says who reaches whom."""

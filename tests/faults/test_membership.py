@@ -168,6 +168,10 @@ async def test_a_server_that_goes_gets_no_further_statement(level: str, how: str
                     assert not [labels for labels, _ in series if old.address in labels], family
         else:
             await eventually(lambda: old.connections == 1)  # the monitor's
+            rows = (await sessions[0].query("SHOW TIDEGATE SERVERS")).rows
+            up = {row[0]: row[2] for row in rows}
+            assert up[old.address.encode()] == b"no"
+            await eventually(lambda: proxy.count("tidegate_server_up", old.address) == 0)
             await come(proxy, old)
             await readers(proxy, level=level)
             assert reads_of(old) > before_it

@@ -187,6 +187,23 @@ def test_rights_that_are_missing_are_named(check: Check, cluster: Cluster) -> No
     assert check(monitor_user="poor", failover="read_only")[0] == 1
 
 
+def test_what_finding_replicas_needs_is_told(check: Check, cluster: Cluster) -> None:
+    status, findings = check(topology="auto")
+    assert status == 1
+    needs = "GRANT REPLICATION SLAVE ON *.* TO monitor"
+    for server in cluster.servers:
+        (finding,) = [line for line in findings if line.startswith(f"{server.name}: error: ")]
+        assert needs in finding
+    cluster.primary.query(needs)
+    cluster.wait_caught_up()
+    assert check(topology="auto")[0] == 0
+    replica = cluster.replicas[0]
+    replica.kill()
+    replica.start("--report-host=")
+    _, findings = check(topology="auto")
+    assert any(line.startswith("replica1: note: report_host is empty") for line in findings)
+
+
 def test_without_an_account_nothing_can_be_asked(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -202,12 +202,41 @@ def test_what_is_no_address_is_never_connected_to(cluster: Cluster, proxy: Start
         assert has(running, *cluster.servers)
 
 
-def test_a_name_that_leads_nowhere_takes_nothing_down(cluster: Cluster, proxy: StartProxy) -> None:
+@pytest.mark.deep
+def test_those_who_report_too_many_addresses_are_left_out(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
     running = start(proxy)
-    with registered(cluster.primary, "nowhere.invalid", 3306):
-        until(lambda: "nowhere.invalid:3306 is down" in running.stderr, "it was looked at")
+    await_reads(running, *cluster.replicas)
+    with contextlib.ExitStack() as stack:
+        for number in range(80):
+            uuid = f"0badcafe-0000-0000-0000-{number:012}"
+            stack.enter_context(registered(cluster.primary, "127.0.0.1", number + 1, uuid))
+        until(lambda: "more than 64 replicas" in running.stderr, "the log says so")
+        until(lambda: len(servers(running)) > 60, "the others are watched")
+        assert len(servers(running)) <= 1 + 64
+        for replica in cluster.replicas:
+            assert f"server {replica.address} has gone" not in running.stderr
+            assert f"server {replica.address} serves no reads" not in running.stderr
+    await_servers(running, *cluster.servers)
+
+
+def test_a_name_that_leads_nowhere_takes_nothing_down(
+    cluster: Cluster, proxy: StartProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = tmp_path / "names"
+    names.touch()
+    monkeypatch.setenv("TIDEGATE_TEST_NAMES", str(names))
+    running = proxy(
+        module="tests.real_mysql.movable_names",
+        topology="auto",
+        replicas=None,
+        monitor_interval="100ms",
+    )
+    with registered(cluster.primary, "nowhere.test", 3306):
+        until(lambda: "nowhere.test:3306 is down" in running.stderr, "it was looked at")
         until(lambda: len(servers(running)) == 4, "all are known")
-        assert "nowhere.invalid:3306 serves reads" not in running.stderr
+        assert "nowhere.test:3306 serves reads" not in running.stderr
 
 
 def test_who_reports_the_address_of_another_server_is_not_used_nor_is_it_harmed(

@@ -176,7 +176,7 @@ def test_an_elected_primary_is_followed_by_all_workers(
         with running.connect() as client:
             assert value(client, "SELECT COUNT(*) FROM t") == number
     assert "are gone from the primary" not in running.stderr
-    assert running.stderr.count("is the primary now") in (6, 7, 8)
+    assert running.stderr.count("is the primary now") <= 6  # three times by each worker
 
 
 def test_the_configured_primary_of_a_static_topology_names_the_option(

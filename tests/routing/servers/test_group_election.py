@@ -98,6 +98,21 @@ def test_an_elected_member_is_followed_when_it_is_ready(world: World) -> None:
     assert world.topology.withheld == ""
 
 
+def test_a_primary_that_stays_read_only_is_followed_all_the_same(world: World) -> None:
+    members = (member("a"), member("b", role="PRIMARY"), member("c"))
+    world.sees("b", *members, backlog=True)
+    for _ in range(5):
+        world.sees("b", *members)
+        assert world.decide() == ""
+    world.sees("b", *members)
+    assert world.decide() == "b"
+    world.topology.promote(world.server("b"))
+    world.election.on_primary(world.server("b"))
+    world.sees("b", *members)
+    assert world.decide() == ""
+    assert world.topology.withheld == ""  # the server itself refuses writes
+
+
 def test_an_elected_member_that_does_not_know_it_yet_is_waited_for(world: World) -> None:
     world.server("b").set_read_only(False)
     world.all_see("a")
