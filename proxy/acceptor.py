@@ -12,12 +12,11 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
+from proxy.address import Address
 from proxy.error_text import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-
-    from proxy.address import Address
 
 _log = logging.getLogger(__name__)
 
@@ -45,10 +44,15 @@ def lacks_ipv6(
 
 
 class Acceptor:
-    """Hands each connection to `take`, as a task of its own."""
+    """Hands each connection to `take`, as a task of its own, with its client's address.
+
+    The address is told here: a client that has left already can no longer be asked for it.
+    """
 
     def __init__(
-        self, address: Address, take: Callable[[socket.socket], Coroutine[object, object, None]]
+        self,
+        address: Address,
+        take: Callable[[socket.socket, Address], Coroutine[object, object, None]],
     ) -> None:
         self._address = address
         self._take = take
@@ -110,7 +114,7 @@ class Acceptor:
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
             try:
-                accepted, _ = listening.accept()
+                accepted, client = listening.accept()
             except BlockingIOError:  # no more connections wait
                 if self._lacking:
                     self._lacking = False
@@ -122,7 +126,8 @@ class Acceptor:
                 self._rest(listening, error)
                 return
             accepted.setblocking(False)
-            tasks.start(self._take(accepted), "welcome a client")
+            host, port = client[:2]
+            tasks.start(self._take(accepted, Address(host, port)), "welcome a client")
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
         """Pause: what is lacking, most likely open files (EMFILE, ENFILE), may be free later."""

@@ -119,8 +119,17 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._received.clear()
         return received
 
+    async def read_exactly(self, size: int) -> bytes:
+        """Return the next bytes, which need not be a packet.
+
+        Raises:
+            ChannelClosedError: no more will come.
+            ProtocolError: it cannot be decompressed.
+        """
+        return await self._take(size)
+
     def put_back(self, data: bytes) -> None:
-        """Let the last bytes that `read_some` returned be read again, before any others."""
+        """Let the last bytes that were read be read again, before any others."""
         self._received[:0] = data
 
     def read_ahead(self) -> None:

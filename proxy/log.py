@@ -18,9 +18,9 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%S"
 class Formatter(logging.Formatter):
     """Escapes unprintable characters in a message; a traceback after it keeps its lines."""
 
-    def __init__(self, worker: int | None) -> None:
+    def __init__(self, worker: int | None, form: str = _FORMAT) -> None:
         name = "" if worker is None else f"[worker {worker}] "
-        super().__init__(_FORMAT.format(worker=name), datefmt=_TIME)
+        super().__init__(form.format(worker=name), datefmt=_TIME)
         self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name for it

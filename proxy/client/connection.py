@@ -26,7 +26,6 @@ from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
 from protocol.packet_end import PacketEnd
 from protocol.response import ErrPacket
-from proxy.address import peer_name
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
@@ -93,6 +92,7 @@ class ClientConnection:
         self.capabilities = capabilities
         self.numbers: FrameNumbers | None = None
         self.compressed = False
+        self.peer = ""
         self.closed = False
         self.fast: FastPath | None = None
         self._own_limit = self._max_allowed_packet = max_allowed_packet
@@ -124,11 +124,6 @@ class ClientConnection:
         """Refuse what the primary would, which hangs up while the rest is still being sent."""
         self._max_allowed_packet = min(self._own_limit, max_allowed_packet - 1)
         self._most_at_once = min(STREAM_ABOVE, self._max_allowed_packet)
-
-    @property
-    def peer(self) -> str:
-        """The client's address, for the log."""
-        return peer_name(self._transport)
 
     def write(self, data: bytes) -> None:
         """Send bytes of an answer."""

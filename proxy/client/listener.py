@@ -35,6 +35,7 @@ from proxy.client.login.login import (
     refuse,
     timed_out,
 )
+from proxy.client.login.proxy_header import take_proxy_header
 from proxy.client.login.sandbox import leave_sandbox
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
@@ -123,7 +124,7 @@ class Listener:
         """Take no more clients."""
         self._acceptor.stop()
 
-    async def _take(self, accepted: socket.socket) -> None:
+    async def _take(self, accepted: socket.socket, client: Address) -> None:
         try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, channel = await asyncio.get_running_loop().connect_accepted_socket(
@@ -132,6 +133,7 @@ class Listener:
         except OSError:
             accepted.close()  # the client has left already
             return
+        channel.peer = str(client)
         await self._welcome(channel)
 
     async def _welcome(self, channel: PacketChannel) -> None:
@@ -237,9 +239,7 @@ class Welcome:
             character_set=response.character_set,
             database=response.database or None,
             attributes=response.attributes,
-            own_attributes=of_session(
-                channel.transport, shared.config.proxy_name, self._session_id
-            ),
+            own_attributes=of_session(channel.peer, shared.config.proxy_name, self._session_id),
         )
         try:
             rules = SessionRules(shared.config, self.listener, login.username, login.attributes)
@@ -293,8 +293,10 @@ class Welcome:
         if self._compression is not None:
             secure = self._channel.secure
             transport = compress(self._channel, self._compression, self._broken)
+            peer, user = self._channel.peer, self._channel.user
             self._channel = PacketChannel(LOGIN_PACKET_LIMIT)
             self._channel.adopt(transport, 0, secure=secure)
+            self._channel.peer, self._channel.user = peer, user
 
     async def _hello(self) -> HandshakeResponse41 | None:
         """Greet, go over to TLS if the client wants it, and return its response."""
@@ -311,6 +313,7 @@ class Welcome:
             auth_plugin=CACHING_SHA2,
         )
         channel.write_packet(greeting.serialise())
+        await take_proxy_header(channel, shared.config.proxy_protocol_networks)
         payload = await channel.read_packet()
         if is_ssl_request(payload) and shared.materials.client_ssl is not None:
             SSLRequest.parse(payload)
@@ -408,6 +411,7 @@ class Welcome:
             state.may_have_written()  # a new password, before GTIDs were tracked
         connection = ClientConnection(capabilities, shared.config.max_allowed_packet)
         connection.compressed = self._compression is not None
+        connection.peer = self._channel.peer
         if shared.config.server_compression:
             connection.numbers = FrameNumbers(1)
         session = ClientSession(

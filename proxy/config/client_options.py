@@ -47,6 +47,13 @@ OPTIONS: Final = (
         _GROUP,
     ),
     Option(
+        "proxy-protocol-networks",
+        values.networks,
+        "NETWORK[,…]",
+        "load balancers whose PROXY headers are believed",
+        _GROUP,
+    ),
+    Option(
         "max-connections",
         values.integer(1, 1_000_000),
         "N",

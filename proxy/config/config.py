@@ -5,6 +5,7 @@ import socket
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Final, Literal
 
@@ -112,6 +113,7 @@ class Config:
     server_tls_ca: Path | None = None
     server_compression: tuple[Algorithm, ...] = ()
     client_compression: tuple[Algorithm, ...] = tuple(Algorithm)
+    proxy_protocol_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     max_connections: int = 10_000
     handshake_timeout: float = 10.0
     drain_delay: float = 0.0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from protocol.compression import Algorithm
@@ -14,6 +15,7 @@ Value = (
     | Address
     | tuple[Address, ...]
     | tuple[Algorithm, ...]
+    | tuple[IPv4Network | IPv6Network, ...]
     | Path
     | LogKeep
     | str

@@ -6,6 +6,7 @@ what is allowed.
 
 import re
 from collections.abc import Callable, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, cast, get_args
 
@@ -52,6 +53,19 @@ def servers(raw: object) -> tuple[Address, ...]:
     for item in raw if isinstance(raw, list) else [raw]:
         texts += item.split(",") if isinstance(item, str) else [item]
     return tuple(server(text) for text in texts)
+
+
+def networks(raw: object) -> tuple[IPv4Network | IPv6Network, ...]:
+    """Read networks such as ``10.0.0.0/8``: one, several with commas between, or an array."""
+    wanted = 'want networks such as "10.0.0.0/8", "2001:db8::/32" or an address'
+    found: list[IPv4Network | IPv6Network] = []
+    for item in raw if isinstance(raw, list) else [raw]:
+        for text in _text(item, wanted[5:]).split(","):
+            try:
+                found.append(ip_network(text.strip()))
+            except ValueError as error:
+                raise ValueError(f"{wanted}: {error}") from None
+    return tuple(found)
 
 
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(us|ms|s|m|h|)", re.ASCII)

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.handshake import serialise_attributes
 from protocol.wire import Reader
-from proxy.address import peer_name
 from proxy.version import VERSION
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Mapping
 
 CLIENT: Final = "tidegate_client"
@@ -32,9 +30,9 @@ ROOM: Final = 512
 """Bytes that a server keeps by default."""
 
 
-def of_session(transport: asyncio.Transport, proxy_name: str, session_id: int) -> Mapping[str, str]:
-    """The attributes of a session's connections."""
-    return {CLIENT: peer_name(transport), SESSION: f"{proxy_name}/{session_id}"}
+def of_session(peer: str, proxy_name: str, session_id: int) -> Mapping[str, str]:
+    """The attributes of a session's connections; `peer` is its client's address."""
+    return {CLIENT: peer, SESSION: f"{proxy_name}/{session_id}"}
 
 
 def assignment(own: Mapping[str, str]) -> bytes:

@@ -33,7 +33,7 @@ SECRET = "never-to-be-seen"
 
 def lines(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
     """What stands in the log as it is printed, without DEBUG."""
-    form = log.Formatter("%(levelname)s %(message)s")
+    form = log.Formatter(None, "%(levelname)s %(message)s")
     return [
         form.format(record)
         for record in caplog.records
@@ -159,7 +159,7 @@ async def test_a_name_cannot_write_lines_into_the_log(caplog: pytest.LogCaptureF
 
 
 def test_what_is_printable_stays() -> None:
-    form = log.Formatter("%(message)s")
+    form = log.Formatter(None, "%(message)s")
     for text in ("Grüße 潮", "a'b\\n", ""):
         assert form.format(record(text)) == text
     assert form.format(record("a\ud800\x00\x7f")) == r"a\ud800\x00\x7f"
@@ -288,8 +288,8 @@ async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor, "_REST_S", 0.05)
     taken: list[socket.socket] = []
 
-    async def take(client: socket.socket) -> None:
-        taken.append(client)
+    async def take(accepted: socket.socket, client: Address) -> None:
+        taken.append(accepted)
 
     resting = acceptor.Acceptor(Address("127.0.0.1", 0), take)
     await resting.start(reuse_port=False)

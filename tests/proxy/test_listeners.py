@@ -78,7 +78,7 @@ def test_a_welcome_knows_by_which_port_the_client_came(
 def test_a_name_may_have_an_ipv6_address_where_ipv6_is_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def take(taken: socket.socket) -> None:
+    async def take(taken: socket.socket, client: Address) -> None:
         taken.close()
 
     async def story() -> None:

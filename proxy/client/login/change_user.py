@@ -81,6 +81,7 @@ class UserChange:
         transport, secure = lent
         channel = PacketChannel(LOGIN_PACKET_LIMIT)
         channel.adopt(transport, 1, secure=secure)
+        channel.peer = self._client.peer
         try:
             async with asyncio.timeout(shared.config.handshake_timeout) as limit:
                 if await self._change(channel, limit):
