@@ -1,10 +1,10 @@
 """What is done with a command that the primary alone may be asked, while there is no primary.
 
 Drivers and pools send a few such commands before each read: they set character sets, sql_mode and
-autocommit, choose a schema, ask for system variables, ping, reset, and end transactions that were
-not begun. If these failed, nobody could read. Those whose effect is known are carried out by the
-proxy; those that a server has to judge are sent to a replica, which gives the same answer, and the
-effect is remembered for the primary to come. All else is refused.
+autocommit, choose a schema, ask for system variables, ping, reset, and end transactions that have
+at most read on a replica. If these failed, nobody could read. Those whose effect is known are
+carried out by the proxy; those that a server has to judge are sent to a replica, which gives the
+same answer, and the effect is remembered for the primary to come. All else is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.session.session import Session
 
-Substitute = Literal["refuse", "confirm", "reset", "set", "replica"]
-"""confirm: say OK, since there is nothing to do; set: take the assignment, and say OK."""
+Substitute = Literal["refuse", "confirm", "end", "reset", "set", "replica"]
+"""confirm: say OK, since there is nothing to do; end: end the transaction that a replica has; set:
+take the assignment, and say OK."""
 
+_OF_COMMANDS: Final[dict[Code, Substitute]] = {
+    Code.COM_PING: "confirm",
+    Code.COM_RESET_CONNECTION: "reset",
+    Code.COM_INIT_DB: "replica",
+}
 _OWN: Final = ("autocommit", "transaction_read_only")
 """Variables that no replica's connection may be given."""
 _BOOLEANS: Final = ("0", "1", "ON", "OFF", "TRUE", "FALSE")
@@ -59,34 +65,45 @@ def substitute(command: Command, text: bytes, state: Session) -> Substitute:
         text: of a COM_QUERY; else empty.
         state: of the session that sent it.
     """
-    code, statement = command.code, command.statement
-    if code is Code.COM_PING:
-        return "confirm"
-    if code is Code.COM_RESET_CONNECTION:
-        return "reset"
-    if code is Code.COM_INIT_DB:
-        return "replica"
-    if not command.is_query or statement is None or statement.multi or statement.holds:
+    if command.is_query:
+        return _of_statement(command, text, state)
+    return _OF_COMMANDS.get(command.code, "refuse")
+
+
+def _of_statement(command: Command, text: bytes, state: Session) -> Substitute:
+    """What is to be done with a COM_QUERY."""
+    statement = command.statement
+    if statement is None or statement.multi or statement.holds:
         return "refuse"
     if statement.assignments:
         return _assigning(command, state)
     if statement.kind is StatementClass.TRANSACTION:
-        nowhere = state.transaction.is_nowhere and not state.transaction.modes.waiting
-        return "confirm" if nowhere and _ENDS.fullmatch(text) else "refuse"
+        return _ending(text, state)
     if statement.may_write or statement.kind is not StatementClass.SESSION:
         return "refuse"
     if statement.reason is StatementReason.DEFAULT_SCHEMA:
         return "replica" if schema_chosen(command, text) else "refuse"
     if statement.reason in (StatementReason.SYSTEM_VARIABLE, StatementReason.SESSION_FUNCTION):
-        upper = text.upper()
-        own = any(name.upper().encode() in upper for name in state.primary_variables)
-        return "refuse" if own or b"@" in upper.replace(b"@@", b"") else _shown(text)
+        return _asking(text, state)
     return "refuse"
 
 
-def _shown(text: bytes) -> Substitute:
-    """Whether a replica shows the same as the session's own connection would."""
-    return "refuse" if _OTHERWISE.search(text) else "replica"
+def _ending(text: bytes, state: Session) -> Substitute:
+    """What is to be done with a statement about transactions."""
+    transaction = state.transaction
+    if transaction.modes.waiting or not _ENDS.fullmatch(text):
+        return "refuse"
+    if transaction.is_unheard_of:
+        return "end"
+    return "confirm" if transaction.is_nowhere else "refuse"
+
+
+def _asking(text: bytes, state: Session) -> Substitute:
+    """What is to be done with a question: a replica may show another value than the session has."""
+    upper = text.upper()
+    own = any(name.upper().encode() in upper for name in state.primary_variables)
+    users = b"@" in upper.replace(b"@@", b"")
+    return "refuse" if own or users or _OTHERWISE.search(text) else "replica"
 
 
 def _assigning(command: Command, state: Session) -> Substitute:

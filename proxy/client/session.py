@@ -350,12 +350,15 @@ class ClientSession:
 
     def _part_from(self, primary: ServerConnection) -> None:
         """The connection to the primary is gone, and the session perhaps goes on without it."""
+        asking = self._current.stage == ASKING
         if self._servers.active is primary:
             self._servers.deactivate()
             self._read_timers.in_time()
             self._current.answer.held = b""
+        elif asking:
+            self._read_timers.in_time()  # it is asked anew, with a time limit of its own
         self._dispatch.leave()
-        if self._shared.probes.leads(self) or self._current.stage == ASKING:
+        if self._shared.probes.leads(self) or asking:
             self._shared.probes.leave(self)
         self._take_lease().doubt(primary)
 
@@ -433,6 +436,9 @@ class ClientSession:
         else:
             if what == "set" and command.statement is not None:
                 set_mode(command.statement.assignments[0], state)
+            elif what == "end":
+                self._servers.end_transactions()
+                state.transaction.on_ended_unheard_of()
             state.diagnostics.proxy_answered(0)
         self._own_answers.ok(warnings)
 
@@ -541,7 +547,7 @@ class ClientSession:
         except NoPrimaryError as reason:
             error, absent = None, str(reason)
         self._task = None
-        if self._closed or self._client.closed:
+        if self._closed or self._client.closed or self._current.stage == DONE:
             return
         if error is not None:
             self._end_without(error)
@@ -569,7 +575,11 @@ class ClientSession:
         if full is None:
             self._take(kill_command(self._command_context, order.command.packet, thread_id))
         else:
-            self._own_answers.refuse(ServerErrorCode.ER_CON_COUNT_ERROR, full.message)
+            absent = full.code == ServerErrorCode.CR_CONN_HOST_ERROR.code
+            code = (
+                ServerErrorCode.CR_CONN_HOST_ERROR if absent else ServerErrorCode.ER_CON_COUNT_ERROR
+            )
+            self._own_answers.refuse(code, full.message)
 
     def _end_refused(self, error: ErrPacket) -> None:
         """End the client's connection with what the server, or the proxy, says of its login."""
@@ -816,6 +826,8 @@ class ClientSession:
 
     def on_probe(self, answer: ProbeAnswer | None) -> None:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
+        if answer is None and self._task is not None:
+            return  # it has lost the primary meanwhile, and asks anew
         self._perform(self._events.on_probe(answer))
 
     def _primary_is_late(self) -> None:

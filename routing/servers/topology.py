@@ -19,6 +19,8 @@ _PENDING_LIMIT: Final = 64
 RESTART_SLACK_S: Final = 1.0
 _BACKOFF_FIRST_S: Final = 0.25
 _BACKOFF_LAST_S: Final = 4.0
+_RETRY_S: Final = 0.1
+"""Between two attempts to reach a server whose host refuses connections."""
 _TRUSTED_S: Final = 2.0
 """How long a measured delay predicts the next one."""
 _GAIN: Final = 0.25
@@ -80,6 +82,7 @@ class Server:
             connections of earlier ones are broken, whether that was noticed or not. (A start that
             has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
+        refuses: its host refuses connections, as the last attempt to connect has shown.
         packets_received: how many times it has sent something, on whatever connection.
         takes_short: it may take no packets but short ones, as its last login showed.
         max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
@@ -130,6 +133,8 @@ class Server:
         self.epoch = 0
         self.started_epoch = 0
         self.version = ""
+        self.refuses = False
+        self._tried_at = -inf
         self.packets_received = 0
         self._silent_until = 0.0
         self._silent_at = -1  # `packets_received` when it was found to be silent
@@ -468,6 +473,19 @@ class Server:
     def is_gone(self, now: float) -> bool:
         """Whether it is known not to be there: it could not be reached lately, or is silent."""
         return now < self.down_until or self.is_silent(now)
+
+    def may_be_tried(self, now: float) -> bool:
+        """Whether to try to reach it although it may be gone: now and then, if that ends at once.
+
+        So it is found again soon after it is back. Who tries says so (`on_try`).
+        """
+        if not self.is_gone(now):
+            return True
+        return self.refuses and now - self._tried_at >= _RETRY_S
+
+    def on_try(self, now: float) -> None:
+        """Somebody tries to reach it."""
+        self._tried_at = now
 
     def begin_attempt(self, until: float) -> None:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""

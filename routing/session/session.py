@@ -271,11 +271,12 @@ class Session:
     def adjust(self, rules: Rules) -> bool:
         """Read under other rules from now on; whether connections must track other GTIDs.
 
-        What was not tracked so far is not known: the first guarded read has the primary asked.
+        What was not tracked so far is not known: the first guarded read has the primary asked. Who
+        has no primary has written nothing since that was gone.
         """
         before, needed = self.rules.tracking, rules.tracking
         self.rules = rules
-        if before == "OFF" and needed != "OFF":
+        if before == "OFF" and needed != "OFF" and not self.without_primary:
             self.may_have_written()
         self.trackers.need(needed)
         return before != needed

@@ -22,10 +22,12 @@ class Circumstances(Protocol):
     Attributes:
         rules: what its reads ask for.
         suspect: what failed may have changed the session, which the next OK packet tells.
+        without_primary: it has no primary for now, so a replica's snapshot is all that there is.
     """
 
     rules: Rules
     trackers_pending: bool
+    without_primary: bool
 
     @property
     def isolation(self) -> str:
@@ -95,7 +97,9 @@ class RoutableTransaction(TransactionState):
             return False
         if snapshot.per_statement is not is_per_statement(session):
             return False
-        return not snapshot.may_write or rules.transaction_reads is _ON_SNAPSHOT
+        if not snapshot.may_write or session.without_primary:
+            return True
+        return rules.transaction_reads is _ON_SNAPSHOT
 
     def reads_per_statement(self, session: Circumstances, rules: Rules) -> bool:
         """Whether a read under these rules may leave the primary in an open transaction.
@@ -159,7 +163,9 @@ class RoutableTransaction(TransactionState):
 
         Under rules by which it may, at REPEATABLE READ, and while nobody sees the difference.
         """
-        if rules.transaction_reads is not _ON_SNAPSHOT or self.after_conflict:
+        if self.after_conflict:
+            return False
+        if rules.transaction_reads is not _ON_SNAPSHOT and not session.without_primary:
             return False
         if self.is_uncertain or session.trackers_pending or session.tracks_transactions:
             return False

@@ -153,6 +153,13 @@ class Transaction(RoutableTransaction):
             self._end()
             self.left_on_replica = True
 
+    def on_ended_unheard_of(self) -> None:
+        """It was ended, and no primary has ever heard of it (`is_unheard_of`)."""
+        self._end()
+        self.is_open = False
+        self.status &= ~_READ_ONLY_OPEN
+        self._follow_status()
+
     def on_replicas_ended(self) -> None:
         """No replica has a transaction open for the session any more."""
         self.left_on_replica = False

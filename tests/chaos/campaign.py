@@ -278,6 +278,9 @@ class Campaign:
             f" {row.violations} violations, slowest {row.slowest:.1f} s,"
             f" errors {dict(row.errors)}"
         )
+        if trial.absence is not None:
+            answered = trial.levels_without_primary
+            self._say(f"  reads without the primary: {dict(answered)}")
 
     def _found(self, fault: str, findings: list[Finding]) -> None:
         shown: dict[str, int] = {}

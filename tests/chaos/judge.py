@@ -64,7 +64,7 @@ def judge(
     ]
     findings += _phantoms(trial, reads, writes)
     findings += _hangs(trial, outages)
-    findings += _reads_not_answered(trial, reads)
+    findings += _reads_not_answered(trial)
     findings += _missing_trackers(trial, lost(trial, places))
     if harmless:
         findings += [
@@ -148,16 +148,15 @@ def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Find
     ]
 
 
-def _reads_not_answered(trial: Trial, reads: list[Read]) -> list[Finding]:
+def _reads_not_answered(trial: Trial) -> list[Finding]:
     """Levels at which nobody could read while there was no primary."""
     if trial.absence is None:
         return []
-    since, until = trial.absence
-    answered = {read.level for read in reads if read.invoked >= since and read.returned <= until}
+    answered = trial.levels_without_primary
     return [
-        Finding("no read without the primary", f"at {level} in {(until - since) / NS:.0f} s")
+        Finding("no read without the primary", f"at {level}")
         for level in _WITHOUT_PRIMARY
-        if level not in answered
+        if not answered[level]
     ]
 
 

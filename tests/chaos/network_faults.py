@@ -3,7 +3,10 @@
 from tests.chaos.scene import Scene, fault
 
 _BEGUN = "transactions that read there, and answers that had begun"
-_PRIMARY_GONE = "writes, sessions, and reads that need the primary, for as long as it lasts"
+_PRIMARY_GONE = (
+    "writes, sessions that have something there, and reads that need the primary, for as long as it"
+    " lasts"
+)
 
 
 @fault(_BEGUN, harmless=True, in_group=True)

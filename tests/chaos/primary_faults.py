@@ -9,7 +9,10 @@ from tests.chaos.clients import OTHER_PASSWORD, OTHER_USER
 from tests.chaos.scene import Scene, fault
 from tests.real_mysql.server import RealServer
 
-_PRIMARY_GONE = "writes, sessions, and reads that need the primary, for as long as it lasts"
+_PRIMARY_GONE = (
+    "writes, sessions that have something there, and reads that need the primary, for as long as it"
+    " lasts"
+)
 _CLIENTS = (
     "SELECT id FROM performance_schema.processlist WHERE user IN ('app', 'app2', 'monitor')"
     " ORDER BY RAND() LIMIT 2"
@@ -43,11 +46,18 @@ def primary_killed(scene: Scene) -> None:
 
 @fault("writes, and reads that need the primary: STRONG, and what no replica has proved to show")
 def primary_away(scene: Scene) -> None:
-    """The primary is killed (SIGKILL) and stays away for 30 seconds; replicas are read on."""
-    with scene.cluster.primary_gone():
+    """The primary is killed (SIGKILL) and stays away for 30 seconds, while clients read.
+
+    No write is under way: a scope with one cannot be read before the primary says if it was made.
+    """
+    with scene.cluster.primary_gone(), scene.quiet():
         scene.primary.kill()
+        before = scene.watch.answered(scene.cluster.replicas)
         with scene.trial.without_primary():
             time.sleep(30)
+        after = scene.watch.answered(scene.cluster.replicas)
+        if not all(count > had for had, count in zip(before, after, strict=True)):
+            raise AssertionError(f"a replica answered nothing: {before}, then {after}")
         scene.cluster.start(scene.primary)
     scene.work_on(0.7)
 

@@ -5,7 +5,9 @@ Who promotes makes a replica writable; the proxy (failover = read_only) sees tha
 
 from tests.chaos.scene import Scene, fault
 
-_SESSIONS_END = "sessions: they end; writes until the proxy follows"
+_SESSIONS_END = (
+    "sessions that have something on the old primary: they end; writes until the proxy follows"
+)
 
 
 @fault(_SESSIONS_END, needs_failover=True)

@@ -101,6 +101,10 @@ class ProxyWatch:
             read_timeout=10,
         )
 
+    def answered(self, servers: list[RealServer]) -> list[float]:
+        """How many statements each of these servers has answered."""
+        return [self._answered(server) for server in servers]
+
     def _answered(self, server: RealServer) -> float:
         return self._proxy.metric(
             "tidegate_statements_total",

@@ -120,6 +120,16 @@ class Trial:
         return Counter(read.level for read in self.reads)
 
     @property
+    def levels_without_primary(self) -> Counter[Level]:
+        """The same of the reads that began and ended while there was no primary."""
+        if self.absence is None:
+            return Counter()
+        since, until = self.absence
+        return Counter(
+            read.level for read in self.reads if read.invoked >= since and read.returned <= until
+        )
+
+    @property
     def errors(self) -> Counter[str]:
         """How often clients saw which code."""
         return Counter(operation.outcome for operation in self.failures)

@@ -234,7 +234,7 @@ async def test_a_token_of_the_old_primary() -> None:
 
 
 async def test_a_replica_that_was_writable_all_along() -> None:
-    async with proxy_fixture(2, **WATCHED) as proxy:
+    async with proxy_fixture(2, without_primary="refuse", **WATCHED) as proxy:
         new = proxy.cluster.replicas[0]
         new.set_variable("read_only", False)
         await looked(proxy)
@@ -246,7 +246,7 @@ async def test_a_replica_that_was_writable_all_along() -> None:
 
 
 async def test_two_that_could_be() -> None:
-    async with watched() as proxy:
+    async with watched(without_primary="refuse") as proxy:
         new, other = proxy.cluster.replicas
         await open_for_writes(new)
         await open_for_writes(other)
@@ -525,8 +525,9 @@ async def switch(proxy: ProxyFixture) -> Server:
 
 @asynccontextmanager
 async def about_to_switch(**options: Any) -> AsyncIterator[ProxyFixture]:
-    """No monitor: the test promotes at the moment that it wants."""
-    async with proxy_fixture(2, **{"wait_budget": 5.0, **options}) as proxy:
+    """No monitor: the test promotes at the moment that it wants. Sessions end then, by default."""
+    options = {"wait_budget": 5.0, "without_primary": "refuse", **options}
+    async with proxy_fixture(2, **options) as proxy:
         direct = await proxy.direct()
         await execute(direct, "CREATE TABLE t (id INT)")
         await proxy.caught_up()
@@ -598,6 +599,28 @@ async def test_it_comes_while_a_statement_runs(case: str) -> None:
         again = await proxy.session()
         await execute(again, "INSERT INTO t VALUES (1)")
         assert proxy.statements("write", "ok") == 1
+
+
+@pytest.mark.parametrize("case", ["a probe", "a read on a replica", "the login at a replica"])
+async def test_it_comes_while_a_statement_runs_that_can_go_on(case: str) -> None:
+    """The new primary is asked in place of the old one; a replica's answer counts as ever."""
+    sql, matching, on_replicas = BUSY[case]
+    async with about_to_switch(consistency=Level.BEST_EFFORT, without_primary="read") as proxy:
+        client, second = await proxy.session(), await proxy.session()
+        if case != "the login at a replica":
+            await execute(client, "SELECT 1")
+        old = proxy.cluster.primary
+        servers: list[Server] = list(proxy.cluster.replicas) if on_replicas else [old]
+        gates = [server.faults.hold_reply(matching, times=None) for server in servers]
+        for waiting in (client, second):
+            waiting.send(query(sql))
+        await eventually(lambda: sum(busy(s) for s in proxy.shared.sessions) == 2)
+        await switch(proxy)
+        opened(gates)
+        for waiting in (client, second):
+            assert (await waiting.answer()).value == b"0"
+            await execute(waiting, "INSERT INTO t VALUES (1)")
+        assert not any("INSERT" in text for text in statements_of(old))
 
 
 def codes(received: bytes) -> list[int]:

@@ -341,7 +341,7 @@ async def test_a_directory_that_is_none_is_told_of(tmp_path: Path) -> None:
 
 async def test_a_session_that_a_promotion_ends_has_no_thread(tmp_path: Path) -> None:
     """Its own is the old primary's."""
-    async with workers(tmp_path, replicas=1) as (first, *_):
+    async with workers(tmp_path, replicas=1, without_primary="refuse") as (first, *_):
         client, resting = await first.session(), await first.session()
         targets = first.shared.kill_targets
         assert targets.here(connection_id_of(client), "app") == connection_id_of(client)

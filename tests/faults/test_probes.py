@@ -427,7 +427,9 @@ async def test_an_answer_that_is_none_comes_when_its_leader_waits_no_longer() ->
 
 @pytest.mark.parametrize("policy", TimeoutPolicy)
 async def test_a_primary_that_is_known_to_be_silent_is_not_asked(policy: TimeoutPolicy) -> None:
-    async with strong(1, on_timeout=policy) as (proxy, (_, client)):
+    # Else it would get no statement before that is over.
+    refuse = {"without_primary": "refuse"}
+    async with strong(1, on_timeout=policy, **refuse) as (proxy, (_, client)):
         primary = proxy.shared.topology.primary
         before = probes(proxy)
         primary.add_silence(proxy.shared.now() + 3600)
@@ -576,7 +578,7 @@ async def test_the_first_read_of_a_scope_asks_and_the_others_do_not() -> None:
 
 async def test_reads_that_ask_an_old_primary_end_with_their_sessions() -> None:
     """Each, the first of them too: the answer of a primary that is none any more is no answer."""
-    async with strong(3) as (proxy, (_, *clients)):
+    async with strong(3, without_primary="refuse") as (proxy, (_, *clients)):
         for session in sessions(proxy):
             session.state.own_scope.doubt()
         gate = held(proxy)

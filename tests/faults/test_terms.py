@@ -23,7 +23,9 @@ IDENTITY = b"SELECT @@server_uuid"
 
 @asynccontextmanager
 async def with_table(**options: Any) -> AsyncIterator[ProxyFixture]:
-    async with proxy_fixture(2, **{"scope": Scope.USER, "wait_budget": 0.1, **options}) as proxy:
+    """Sessions end with their primary, so that none of an earlier term is there."""
+    options = {"scope": Scope.USER, "wait_budget": 0.1, "without_primary": "refuse", **options}
+    async with proxy_fixture(2, **options) as proxy:
         direct = await proxy.direct()
         await execute(direct, "CREATE TABLE t (id INT)")
         await proxy.caught_up()

@@ -13,13 +13,15 @@ from pymysql.cursors import Cursor
 
 from protocol.constants import Capability, Command
 from protocol.response import ErrPacket
-from protocol.response_stream import PREPARED, RESULTS
+from protocol.response_stream import PREPARED, RESULTS, SIMPLE
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.real_mysql.test_kept_connections import Client
+from tests.real_mysql.test_session_defaults import change_user
 from tests.support.waiting import eventually
 
 WITHOUT = "tidegate_clients_without_primary"
@@ -62,6 +64,15 @@ def _table(cluster: Cluster, _healed: None) -> None:
     cluster.wait_caught_up()
 
 
+def kill_primary(cluster: Cluster, running: RunningProxy) -> None:
+    """Kill it, and wait until all sessions have heard of that: none has sent it a statement."""
+    connected = running.metric("tidegate_clients_connected")
+    cluster.primary.kill()
+    eventually(
+        lambda: running.metric(WITHOUT) + running.metric("tidegate_clients_resting") == connected
+    )
+
+
 def in_monitors_absence(proxy: StartProxy, **options: str | None) -> RunningProxy:
     return proxy(monitor_user=None, monitor_password_file=None, **options)
 
@@ -69,14 +80,14 @@ def in_monitors_absence(proxy: StartProxy, **options: str | None) -> RunningProx
 @pytest.fixture(params=["monitor", "no monitor"])
 def running(proxy: StartProxy, request: pytest.FixtureRequest) -> RunningProxy:
     if request.param == "monitor":
-        return proxy(monitor_interval="100ms")
+        return proxy(monitor_interval="100ms", connection_sharing="on")
     return in_monitors_absence(proxy)
 
 
 def test_sessions_read_on_and_write_again(running: RunningProxy, cluster: Cluster) -> None:
     idle, writer, fresh = (running.connect() for _ in range(3))
     value(writer, "UPDATE kept SET n = 7 WHERE id = 1")
-    cluster.primary.kill()
+    kill_primary(cluster, running)
     for session in (idle, writer):
         assert value(session, "SELECT n FROM kept WHERE id = 1") == 7 or session is idle
     assert value(writer, "SELECT n FROM kept WHERE id = 1") == 7
@@ -112,7 +123,7 @@ def served(connection: Connection[Cursor], sql: str) -> bool:
 
 def test_clients_log_in_meanwhile(running: RunningProxy, cluster: Cluster) -> None:
     before = running.connect()
-    cluster.primary.kill()
+    kill_primary(cluster, running)
     session = running.connect()
     assert of_session(session, "reads_only") == "yes"
     assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
@@ -259,7 +270,7 @@ def test_what_a_session_has_set_is_there_again(cluster: Cluster, proxy: StartPro
         value(session, "SELECT n FROM app.kept WHERE id = 1")  # its role's views are known then
         value(session, "ROLLBACK")
         direct.close()
-    cluster.primary.kill()
+    kill_primary(cluster, running)
     for kind, session in sessions.items():
         if kind != "autocommit":  # a read may begin a transaction, which is the primary's
             assert value(session, "SELECT n FROM app.kept WHERE id = 1") == 1, kind
@@ -284,8 +295,8 @@ def test_what_cannot_be_carried_ends_the_session(cluster: Cluster, proxy: StartP
         with pytest.raises(pymysql.err.MySQLError) as caught:
             value(session, "SELECT n FROM kept WHERE id = 1")
         assert caught.value.args[0] in (1053, 2013), kind
+    eventually(lambda: running.metric("tidegate_clients_connected") == 0)
     assert running.metric(WITHOUT) == 0
-    assert running.metric("tidegate_clients_connected") == 0
 
 
 ASKING: dict[str, tuple[str, str]] = {
@@ -312,13 +323,182 @@ def test_what_the_statement_before_has_left(cluster: Cluster, proxy: StartProxy)
         value(session, ASKING[kind][0])
     cluster.wait_caught_up()
     value(found, "SELECT 1 UNION SELECT 2 UNION SELECT 3")
-    cluster.primary.kill()
+    kill_primary(cluster, running)
     cluster.primary.start()
     eventually(lambda: written(other))
     for kind, session in sessions.items():
         assert refused(session, ASKING[kind][1]) == 1053, kind
     assert value(found, "SELECT FOUND_ROWS()") == 3
     value(other, "INSERT INTO counted (n) VALUES (1)")
+
+
+# What drivers and pools do before each read
+
+
+@pytest.mark.usefixtures("_state")
+def test_what_is_set_meanwhile_holds_on_every_server(cluster: Cluster, proxy: StartProxy) -> None:
+    """On the replica that reads next, and on the primary to come."""
+    running = proxy(monitor_interval="100ms")
+    before = running.connect("stateful", "a")
+    value(before, "SELECT n FROM app.kept WHERE id = 1")
+    kill_primary(cluster, running)
+    late = running.connect("stateful", "a")
+    for session in (before, late):
+        for sql in (
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+            "SET time_zone = '+05:00', @a = 7",
+            "SET sql_mode = 'ANSI_QUOTES'",
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            "SET foreign_key_checks = 0",
+            "SET autocommit = 1",
+            "USE elsewhere",
+            "ROLLBACK",
+            "COMMIT",
+        ):
+            value(session, sql)
+        session.ping(reconnect=False)
+        assert value(session, "SELECT @@time_zone") == "+05:00"
+        assert value(session, 'SELECT "n" FROM app.kept WHERE id = 1') == 1  # a column now
+        assert value(session, "SELECT DATABASE()") == "elsewhere"
+        assert value(session, "SELECT @a") == 7
+        session.select_db("app")
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+        assert refused(session, "USE no_such_schema") == 1049
+        assert refused(session, "SET time_zone = 'nowhere'") == 1298
+        assert refused(session, "SELECT @@foreign_key_checks") == 2003  # no replica was told
+        assert refused(session, "BEGIN") in NO_PRIMARY
+    come_back(before, cluster)
+    for session in (before, late):
+        eventually(lambda session=session: written(session))
+        shown = (
+            *("@@time_zone", "@@sql_mode", "@@collation_connection", "@@transaction_isolation"),
+            *("@@foreign_key_checks", "DATABASE()", "@a"),
+        )
+        assert [value(session, f"SELECT {name}") for name in shown] == [
+            *("+05:00", "ANSI_QUOTES", "utf8mb4_bin", "READ-COMMITTED"),
+            *(0, "app", 7),
+        ]
+
+
+def test_a_reset_session_begins_anew(running: RunningProxy, cluster: Cluster) -> None:
+    client = RawClient(running.address, APP_USER, APP_PASSWORD, MODERN, "app")
+    client.query("SET time_zone = '+05:00', @a = 7")
+    kill_primary(cluster, running)
+    assert client.query("SELECT n FROM kept WHERE id = 1")[-1][1][0] != 0xFF
+    assert client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)[-1][1][0] == 0
+    assert b"\x06SYSTEM" in client.query("SELECT @@time_zone")[2][1]
+    cluster.primary.start()
+    eventually(lambda: client.query("UPDATE kept SET n = 2 WHERE id = 1")[-1][1][0] == 0)
+    assert b"\x06SYSTEM" in client.query("SELECT @@time_zone")[2][1]
+    assert client.query("SELECT @a")[2][1] == b"\xfb"
+
+
+@pytest.mark.parametrize("reads", ["split", "snapshot"])
+def test_transactions_that_only_read(proxy: StartProxy, cluster: Cluster, reads: str) -> None:
+    """With autocommit off a read opens a transaction: on a replica, while there is no primary."""
+    running = proxy(monitor_interval="100ms", transaction_reads=reads)
+    before = running.connect()
+    before.autocommit(False)
+    value(before, "SELECT n FROM kept WHERE id = 1")
+    value(before, "COMMIT")
+    kill_primary(cluster, running)
+    late = running.connect()
+    late.autocommit(False)
+    for session in (before, late):
+        for end in ("COMMIT", "ROLLBACK"):
+            assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+            assert answered_by(session)[0] == "replica"
+            assert of_session(session, "in_transaction") == "yes"
+            assert value(session, "SELECT MAX(n) FROM kept") == 1
+            value(session, end)
+            assert of_session(session, "in_transaction") == "no"
+        assert refused(session, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
+        value(session, "ROLLBACK")
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+    cluster.primary.start()
+    for n, session in enumerate((before, late), 2):
+        eventually(lambda session=session: written(session))
+        session.commit()
+        assert value(session, "SELECT n FROM kept WHERE id = 1") == n
+        session.rollback()
+    assert cluster.primary.value("SELECT n FROM app.kept WHERE id = 1") == "3"
+
+
+def test_an_idle_client_is_ended_as_by_the_primary(proxy: StartProxy, cluster: Cluster) -> None:
+    running = proxy(monitor_interval="100ms")
+    idle, late, busy = running.connect(), running.connect(), running.connect()
+    for session in (idle, busy):
+        value(session, "SET wait_timeout = 3")
+    kill_primary(cluster, running)
+    value(late, "SET wait_timeout = 3")
+
+    def others_are_gone() -> bool:
+        value(busy, "SELECT n FROM kept WHERE id = 1")
+        return running.metric("tidegate_clients_connected") == 1
+
+    eventually(others_are_gone)
+    for session in (idle, late):
+        assert refused(session, "SELECT n FROM kept WHERE id = 1") in (4031, 2013)
+    assert running.metric(WITHOUT) == 1
+
+
+# Who may log in is the replica's to say
+
+
+@pytest.mark.usefixtures("_state")
+def test_accounts_are_judged_as_by_the_primary(running: RunningProxy, cluster: Cluster) -> None:
+    primary = cluster.primary
+    accounts = {
+        "secure": "IDENTIFIED BY 'a' REQUIRE SSL",
+        "certified": "IDENTIFIED BY 'a' REQUIRE X509",
+        "expired": "IDENTIFIED BY 'a' PASSWORD EXPIRE",
+        "locked": "IDENTIFIED BY 'a' ACCOUNT LOCK",
+        "second": "IDENTIFIED BY 'a'",
+    }
+    for name, account in accounts.items():
+        primary.query(f"DROP USER IF EXISTS {name}@'%'")
+        primary.query(f"CREATE USER {name}@'%' {account}")
+        primary.query(f"GRANT SELECT, UPDATE ON *.* TO {name}@'%'")
+    cluster.wait_caught_up()
+    kill_primary(cluster, running)
+    for name, tls, code in (
+        ("secure", False, 1045),
+        ("secure", True, 0),
+        ("certified", True, 1045),
+        ("expired", True, 1862),
+        ("locked", True, 3118),
+        ("stateful", False, 0),
+    ):
+        assert login_code(running, name, tls=tls) == code, name
+    client = Client(running, "stateful")
+    assert client.value("SELECT CURRENT_USER()") == b"stateful@%"
+    change_user(client, user="second")
+    assert client.value("SELECT n FROM app.kept WHERE id = 1") == b"1"
+    assert client.value("SELECT CURRENT_USER()") == b"second@%"
+    with pytest.raises(ConnectionRefusedError):
+        change_user(client, user="locked")
+    session = running.connect("second", "a")
+    assert of_session(session, "reads_only") == "yes"
+    primary.start()
+    eventually(lambda: written(session))
+    for name in accounts:
+        primary.query(f"DROP USER {name}@'%'")
+
+
+def login_code(running: RunningProxy, user: str, *, tls: bool) -> int:
+    """0, or the code of the error that a login gets."""
+    try:
+        pymysql.connect(
+            host="127.0.0.1",
+            port=running.port,
+            user=user,
+            password="a",
+            ssl={"check_hostname": False, "verify_mode": False} if tls else None,
+            ssl_disabled=not tls,
+        ).close()
+    except pymysql.err.MySQLError as error:
+        return int(error.args[0])
+    return 0
 
 
 # What ends a connection to the primary, and does not mean that the primary is gone.
@@ -332,7 +512,7 @@ def test_a_killed_session_ends(proxy: StartProxy, cluster: Cluster, shared: str)
         session = running.connect()
         assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
         value(other, f"{kill} {session.thread_id()}")
-        assert refused(session, "SELECT n FROM kept WHERE id = 1") == 2013
+        eventually(lambda session=session: is_ended(session))
     idle = running.connect()
     value(idle, "SET wait_timeout = 1")
     eventually(lambda: running.metric("tidegate_clients_connected") == 1)
@@ -345,8 +525,19 @@ def test_all_sessions_are_killed_at_once(running: RunningProxy, cluster: Cluster
     sessions = [running.connect() for _ in range(20)]
     cluster.primary.end_other_connections()
     for session in sessions:
-        assert refused(session, "SELECT n FROM kept WHERE id = 1") == 2013
+        eventually(lambda session=session: is_ended(session))
     assert running.metric(WITHOUT) == 0
+
+
+def is_ended(connection: Connection[Cursor]) -> bool:
+    """Whether its session has ended, of which the proxy may not have heard at once."""
+    try:
+        value(connection, "SELECT n FROM kept WHERE id = 1")
+    except pymysql.err.MySQLError as error:
+        if error.args[0] != 2013:
+            raise
+        return True
+    return False
 
 
 # What was under way.
@@ -416,7 +607,7 @@ def test_prepared_statements_are_there_again(running: RunningProxy, cluster: Clu
     never_run = prepare(client, "UPDATE kept SET n = n + 10 WHERE id = 1")
     assert execute(client, write) == 0
     assert execute(client, read) == 0
-    cluster.primary.kill()
+    kill_primary(cluster, running)
     assert execute(client, read) == 0
     assert execute(client, write) == 1290
     later = prepare(client, "SELECT n + 1 FROM kept WHERE id = 1")
@@ -468,7 +659,7 @@ def test_each_level_keeps_its_promise(cluster: Cluster, proxy: StartProxy, scope
     writer = sessions["READ_OWN_WRITES"]
     value(writer, "UPDATE kept SET n = 100 WHERE id = 1")
     eventually(lambda: all(received(cluster, replica) for replica in cluster.replicas))
-    cluster.primary.kill()
+    kill_primary(cluster, running)
     assert refused(writer, "SELECT n FROM kept WHERE id = 1") == 2003
     assert refused(sessions["STRONG"], "SELECT n FROM kept WHERE id = 1") == 2003
     assert value(sessions["BEST_EFFORT"], "SELECT n FROM kept WHERE id = 1") == 7
@@ -511,7 +702,7 @@ def test_sessions_follow_a_promotion(cluster: Cluster, proxy: StartProxy, how: s
     cluster.wait_caught_up()
     new, other = cluster.replicas
     if how == "dies":
-        cluster.primary.kill()
+        kill_primary(cluster, running)
     else:
         cluster.primary.query("SET GLOBAL super_read_only = ON")
     new.query("STOP REPLICA")
@@ -600,3 +791,30 @@ def test_a_resting_session_meets_a_frozen_primary(proxy: StartProxy, cluster: Cl
         assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
     eventually(lambda: written(session))
     assert value(session, "SELECT n FROM kept WHERE id = 1") == 2
+
+
+def test_the_log_tells_what_happened(proxy: StartProxy, cluster: Cluster) -> None:
+    running = proxy(monitor_interval="100ms")
+    session = running.connect()
+    value(session, "UPDATE kept SET n = 3 WHERE id = 1")
+    kill_primary(cluster, running)
+    assert value(session, "SELECT n FROM kept WHERE id = 1") == 3
+    value(session, "SET time_zone = '+05:00'")
+    assert refused(session, "UPDATE kept SET n = 4 WHERE id = 1") == 1290
+    session.close()
+    seen = ("class", "role", "reason", "outcome", "error_code")
+    wanted = [
+        ("read", "replica", "read", "ok", 0),
+        ("session", None, "session", "ok", 0),
+        ("write", None, "no_primary", "error", 1290),
+    ]
+
+    def told() -> bool:
+        records = [
+            record
+            for record in running.records()
+            if record["kind"] == "statement" and record["command"] == "COM_QUERY"
+        ]
+        return [tuple(record[name] for name in seen) for record in records][-3:] == wanted
+
+    eventually(told)

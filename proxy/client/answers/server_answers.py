@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
     from routing.request.step import Step
+    from routing.servers.topology import Server
 
 _DRAIN_LIMIT: Final = 1 << 20
 """Bytes of an answer that does not count which are read before the connection is given up."""
@@ -282,8 +283,11 @@ class ServerAnswers:
         self._current.on_ended()
         self._command_effects.count_pins()
         result = Outcome.ERROR if outcome.error else Outcome.OK
+        server: Server | None = connection.server
+        if outcome.reason is Reason.SESSION and connection is not self._servers.primary:
+            server = None  # it stood in for the primary, and nothing that is replicated was read
         self._account.record(
-            self._current.command, outcome, connection.server, result, outcome.error, outcome.rows
+            self._current.command, outcome, server, result, outcome.error, outcome.rows
         )
 
 

@@ -77,7 +77,7 @@ async def open_primary(
     """
     primary = shared.topology.primary
     greeted = _still_usable(greeted, primary)
-    reads_only = _reads_on(shared) and primary.is_gone(shared.now())
+    reads_only = _reads_on(shared) and not primary.may_be_tried(shared.now())
     while True:
         try:
             if reads_only:
@@ -120,6 +120,7 @@ async def _log_in(
         ServerUnreachableError, ServerRefusedError: there is none.
     """
     primary = shared.topology.primary
+    primary.on_try(shared.now())
     try:
         if current is not None:
             authentication.awaits = primary

@@ -49,6 +49,9 @@ _log = logging.getLogger(__name__)
 _PATIENCE_S: Final = 1.0
 """How long a command waits at least for a connection to a primary that is not known to be gone."""
 
+_LOOK_S: Final = 0.1
+"""How often it is looked at whether it says something."""
+
 _WITH_TEXT: Final = (Code.COM_QUERY, Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE)
 
 
@@ -94,6 +97,8 @@ class ConnectionLease:
         self._going: asyncio.Task[_Borrowed] | None = None  # a connection is borrowed
         self._shares = session.shared.config.connection_sharing == "on"
         self._reads_on = session.shared.config.without_primary == "read"
+        self._login_began: float | None = None  # for it, monotonic s; None before
+        self._received = 0  # how often the primary had said something then
         self._lost = False  # the connection was lost with the primary, not given back
         self._in_doubt = False  # that is still to be found out
         self.asking = False
@@ -393,7 +398,8 @@ class ConnectionLease:
         carried = self._portable.carried
         if carried is None or self._going is not None:
             return False
-        return self._shared.now() - self._idle_since >= carried.wait_timeout
+        limit = self._state.wait_timeout if self._lost else carried.wait_timeout
+        return self._shared.now() - self._idle_since >= limit
 
     @property
     def is_under_way(self) -> bool:
@@ -425,20 +431,20 @@ class ConnectionLease:
         if self._going is None:
             if not self.is_away:
                 return None
-            if primary.is_gone(now):
+            if not primary.may_be_tried(now):
                 self._state.without_primary = self._reads_on
                 raise NoPrimaryError("it cannot be reached")
+            primary.on_try(now)
             self._going = tasks.start(self._work(), "borrow a connection")
-        received = primary.packets_received
-        patience = max(_PATIENCE_S, self._state.rules.wait_budget)
         going = self._going
-        done, _ = await asyncio.wait([going], timeout=patience)
-        if not done:
-            if primary.packets_received == received:
+        await asyncio.wait([going], timeout=self._patience)
+        while not going.done():
+            if self._is_silent(primary):
                 primary.set_silent(shared.now() + _PATIENCE_S)
                 shared.sessions.on_primary_silent()
-            self._state.without_primary = self.is_away and self._reads_on
-            raise NoPrimaryError(f"it does not answer within {patience:g} s")
+                self._state.without_primary = self.is_away and self._reads_on
+                raise NoPrimaryError(f"it does not answer within {self._patience:g} s")
+            await asyncio.wait([going], timeout=_LOOK_S)
         result = going.result()
         if result.full is not None:
             raise ServerFullError(result.full)
@@ -446,6 +452,18 @@ class ConnectionLease:
             self._state.without_primary = self.is_away and self._reads_on
             raise NoPrimaryError(result.absent)
         return result.refusal
+
+    @property
+    def _patience(self) -> float:
+        """How long a primary may say nothing to a login, s."""
+        return max(_PATIENCE_S, self._state.rules.wait_budget)
+
+    def _is_silent(self, primary: Server) -> bool:
+        """Whether it has said nothing at all for long enough since the login began."""
+        since = self._login_began
+        if since is None or self._shared.now() - since < self._patience:
+            return False  # there is no room for a connection yet
+        return primary.packets_received == self._received
 
     async def _work(self) -> _Borrowed:
         """As `borrow`, without a time limit of its own."""
@@ -477,7 +495,7 @@ class ConnectionLease:
             self._on_unreachable(primary)
             return _Borrowed(absent=str(error) or "it cannot be reached")
         finally:
-            self._going = None
+            self._going = self._login_began = None
         return _Borrowed()
 
     def _on_unreachable(self, primary: Server) -> None:
@@ -495,8 +513,12 @@ class ConnectionLease:
         if carried is None:
             return
         tracking = self._state.trackers.gtids  # the level may become another one meanwhile
+        shared = self._shared
+        slot = await shared.logins.acquire_slot(shared.topology.primary)
+        self._login_began = shared.now()
+        self._received = slot.server.packets_received
         connection, named = await reopen(
-            self._shared, servers.login, self._state, carried, self._connection_id, tracking
+            shared, servers.login, self._state, carried, self._connection_id, tracking, slot
         )
         if carrying.carried is not carried:
             connection.abort()  # another user has logged in meanwhile

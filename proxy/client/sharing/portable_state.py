@@ -216,7 +216,8 @@ class PortableState:
         """
         state = self._state
         transaction = state.transaction
-        if not transaction.is_nowhere or transaction.modes.waiting:
+        unheard = transaction.is_unheard_of and not transaction.is_uncertain
+        if not (transaction.is_nowhere or unheard) or transaction.modes.waiting:
             return "its transaction"
         if state.pins.reasons:
             return state.pins.text

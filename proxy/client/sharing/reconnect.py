@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from proxy.client.sharing.portable_state import Carried
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
+    from proxy.server.slots import Slot
     from proxy.shared.shared import Shared
-    from routing.servers.topology import Server
     from routing.session.session import Session
 
 _MAY_NOT: Final = frozenset(
@@ -56,6 +56,7 @@ async def reopen(
     carried: Carried,
     connection_id: int,
     tracking: str,
+    slot: Slot,
 ) -> tuple[ServerConnection, bool]:
     """Log in at the primary again, and make the session what it was.
 
@@ -66,6 +67,7 @@ async def reopen(
         carried: what it took along.
         connection_id: what its client was given for one.
         tracking: the session_track_gtids that its level needs.
+        slot: the right to a connection to the primary; it is freed if there is none in the end.
 
     Returns:
         The connection, and whether CONNECTION_ID() tells that id on it.
@@ -75,12 +77,12 @@ async def reopen(
         ServerUnreachableError, ChannelClosedError: there is no connection.
         ChangedError: the session that the server gives now is different.
     """
-    primary = shared.topology.primary
     stays = shared.config.without_primary == "refuse"
-    if stays and primary is not carried.server:
+    if stays and slot.server is not carried.server:
+        slot.free()
         raise ChangedError("another server has become the primary")
     again = replace(login, database=state.schema or None)
-    connection = await _log_in(shared, primary, again, state.schema, tracking)
+    connection = await _log_in(shared, again, state.schema, tracking, slot)
     try:
         named = await _restore(connection, state, carried, connection_id)
         if stays and connection.epoch != carried.epoch:
@@ -97,11 +99,10 @@ async def reopen(
 
 
 async def _log_in(
-    shared: Shared, primary: Server, login: Login, schema: str, tracking: str
+    shared: Shared, login: Login, schema: str, tracking: str, slot: Slot
 ) -> ServerConnection:
     """Take a connection on which the server accepted the login a moment ago, or log in."""
-    logins = shared.logins
-    slot = await logins.acquire_slot(primary)
+    logins, primary = shared.logins, slot.server
     if shared.primary_epoch.has_begun():
         lent = logins.lend(primary, login, tracking, schema, slot)
         if lent is not None:

@@ -160,10 +160,12 @@ async def _connect(server: Server, address: str, former: str) -> PacketChannel:
     port = int(server.name.rpartition(":")[2])
     try:
         await asyncio.get_running_loop().create_connection(lambda: channel, address, port)
-    except BaseException:
+    except BaseException as error:
+        server.refuses = isinstance(error, ConnectionRefusedError)
         # uvloop does not tell of a connection's end where it was made and then not waited for.
         channel.connection_lost(None)
         raise
+    server.refuses = False
     keep_watch(channel.transport)
     channel.address = address
     server.addresses.use(address, former)

@@ -125,6 +125,7 @@ async def _open(
     server, channel, greeting = attempt.server, attempt.channel, attempt.greeting
     try:
         server.version = greeting.server_version
+        server.packets_received += 1
         role, tracking = settings.role, settings.tracking
         tracks = role is Role.PRIMARY or tracking == "ALL_GTIDS"
         capabilities = _agree(login, greeting.capabilities, tracks)

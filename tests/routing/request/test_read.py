@@ -1002,6 +1002,48 @@ def test_the_client_leaves(stage: str) -> None:
     assert play.read.stage == "done"
 
 
+# There is no primary
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (TimeoutPolicy.PRIMARY, "Refuse(2003, no_primary)"),
+        (TimeoutPolicy.ERROR, "Refuse(2003, no_primary)"),
+        (TimeoutPolicy.STALE, "Send(r1, wait_timeout, none); stale"),
+    ],
+)
+def test_a_read_that_no_replica_may_answer(policy: TimeoutPolicy, answer: str) -> None:
+    World(applied=("1-5",), on_timeout=policy).play(f"""
+        >> begin()
+        << Send(r1, read, known)
+        >> refused(replica_lost)
+        << Send(p, replica_lost, primary); left r1: replica_lost
+        >> no_primary()
+        << {answer}
+    """)
+
+
+def test_a_write_has_no_stale_answer() -> None:
+    World(on_timeout=TimeoutPolicy.STALE).play("""
+        >> begin(write)
+        << Send(p, write, primary)
+        >> no_primary()
+        << Refuse(2003, no_primary)
+    """)
+
+
+def test_a_read_that_was_with_the_primary_is_chosen_for_again() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> refused(replica_refused)
+        << Send(p, replica_refused, primary); left r1: replica_refused
+        >> primary_lost()
+        << Send(r1, read, known)
+    """)
+
+
 # The table
 
 
