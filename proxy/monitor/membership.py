@@ -157,6 +157,8 @@ class Membership:
         shared.topology.forget(server)
         self._watch.unwatch(server)
         shared.ledger.forget(server)
+        shared.slots.forget(server)
+        shared.primary_epoch.forget(server)
         shared.metrics.server_went(server.name)
         _log.warning("server %s has gone: nothing names it any more", server.name)
 

@@ -212,6 +212,14 @@ class Slots:
                 current.set_result(Slot(self, server))
                 return
         self._taken[server] -= 1
+        if server.left:
+            self.forget(server)
+
+    def forget(self, server: Server) -> None:
+        """A server is there no more; what is known of it goes with its last connection."""
+        if not self._taken[server]:
+            for of_servers in (self._taken, self._used, self._queues, self.giving):
+                of_servers.pop(server, None)
 
     def wants(self, slot: Slot) -> bool:
         """Whether the turn of the session that uses it has ended, and others wait.

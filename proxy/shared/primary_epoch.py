@@ -63,6 +63,10 @@ class PrimaryEpoch:
         self._comparing = asyncio.Lock()
         self._diverged: set[Server] = set()  # as the log says
 
+    def forget(self, server: Server) -> None:
+        """A server is there no more."""
+        self._diverged.discard(server)
+
     async def begin(self, connection: ServerConnection, login: Login) -> None:
         """Return when the present term has begun; the first caller does the comparison.
 

@@ -270,3 +270,22 @@ async def test_what_is_kept_of_servers_that_have_gone_is_bounded() -> None:
         }
         assert len(labels) <= MAX_FORMER_SERVERS + 1
         assert len(proxy.shared.topology.watched) == 1
+
+
+@pytest.mark.parametrize("diverged", [False, True])
+async def test_a_server_that_has_gone_is_forgotten(diverged: bool) -> None:
+    async with growing() as proxy:
+        new, primary = proxy.cluster.replicas[1], proxy.cluster.primary
+        if diverged:
+            new.gtids.executed |= GtidSet.parse(f"{primary.gtids.server_uuid}:1000")
+        sessions = await readers(proxy)
+        for _ in range(3):
+            await come(proxy, new)
+            for session in sessions:
+                await count(session)
+            proxy.monitor.membership.apply([])
+            await eventually(lambda: new.address not in names(proxy))
+        slots, watched = proxy.shared.slots, set(proxy.shared.topology.watched)
+        known = (slots._taken, slots._used, slots._queues, slots.giving)
+        await eventually(lambda: all(set(of_servers) <= watched for of_servers in known))
+        assert proxy.shared.primary_epoch._diverged <= watched
