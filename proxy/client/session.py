@@ -28,6 +28,7 @@ that.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
@@ -103,6 +104,8 @@ _SHUTDOWN: Final = ServerErrorCode.ER_SERVER_SHUTDOWN.code
 
 PING_TRUST_US: Final = 1_000_000
 """How long ago the primary may have spoken for a COM_PING to be answered without it."""
+_OF_A_KILL_S: Final = 5.0
+"""A connection that is lost so soon behind a KILL was killed: not even a read may be answered."""
 
 
 class ClientSession:
@@ -173,6 +176,7 @@ class ClientSession:
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
+        self._killed_at = -inf  # when a KILL was sent for it, monotonic s
         # The last command that a replica was sent in the primary's place.
         self._substituted: Command | None = None
         # The command, and how often the primary had spoken, when `keep_alive` was called last.
@@ -217,6 +221,7 @@ class ClientSession:
         session is about to end.
         """
         servers = self._servers
+        self._killed_at = self._now()
         if servers.login.username == username:
             # The primary would not find a statement that runs on a replica.
             servers.kill_active(f"session {self._session_id}: kill its query", query_only=True)
@@ -335,6 +340,8 @@ class ClientSession:
         if not self._reads_on:
             return False
         if self._long.going or self._client.closed:
+            return False
+        if self._now() - self._killed_at < _OF_A_KILL_S:
             return False
         if error is not None and ErrPacket.parse(error).code != _SHUTDOWN:
             return False  # it says what it has against this session

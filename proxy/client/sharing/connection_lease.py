@@ -465,6 +465,10 @@ class ConnectionLease:
             return False  # there is no room for a connection yet
         return primary.packets_received == self._received
 
+    def _has_spoken(self, primary: Server) -> bool:
+        """Whether it has said anything since the login began, on whatever connection."""
+        return self._login_began is not None and primary.packets_received != self._received
+
     async def _work(self) -> _Borrowed:
         """As `borrow`, without a time limit of its own."""
         topology = self._shared.topology
@@ -473,9 +477,11 @@ class ConnectionLease:
             try:
                 await self._borrow()
             except (ServerUnreachableError, ChannelClosedError):
-                if primary is topology.primary:
+                # Another one may have become the primary; or this one is there, and a KILL that
+                # came late, or for another session, has ended the connection amid the login.
+                if primary is topology.primary and not self._has_spoken(primary):
                     raise
-                primary = topology.primary  # it has become that meanwhile
+                primary = topology.primary
                 await self._borrow()
         except ServerFullError as error:
             return _Borrowed(full=error.error)
@@ -492,7 +498,8 @@ class ConnectionLease:
         except NoDescriptorError as error:
             return _Borrowed(absent=str(error))  # it says nothing about the server
         except (ServerUnreachableError, ChannelClosedError) as error:
-            self._on_unreachable(primary)
+            if not self._has_spoken(primary):
+                self._on_unreachable(primary)
             return _Borrowed(absent=str(error) or "it cannot be reached")
         finally:
             self._going = self._login_began = None
