@@ -191,6 +191,19 @@ def gtids(block: bytes, near: GtidSet | None = None) -> GtidSet | None:
     return union
 
 
+def chosen_schema(block: bytes) -> str | None:
+    """The schema that a block reports; None if it reports none.
+
+    Raises:
+        MalformedPacketError: the block or the entity is malformed.
+    """
+    for kind, entity in entries(block):
+        if kind == _SCHEMA:
+            change = decode(kind, entity)
+            return change.name if isinstance(change, Schema) else None
+    return None
+
+
 def names_gtids(block: bytes) -> bool:
     """Whether a block reports GTIDs, in any encoding.
 

@@ -82,7 +82,7 @@ def _of_statement(command: Command, text: bytes, state: Session) -> Substitute:
     if statement.may_write or statement.kind is not StatementClass.SESSION:
         return "refuse"
     if statement.reason is StatementReason.DEFAULT_SCHEMA:
-        return "replica" if schema_chosen(command, text) else "refuse"
+        return "replica"
     if statement.reason in (StatementReason.SYSTEM_VARIABLE, StatementReason.SESSION_FUNCTION):
         return _asking(text, state)
     return "refuse"
@@ -127,8 +127,28 @@ def _assigning(command: Command, state: Session) -> Substitute:
     return "replica" if fits else "refuse"
 
 
+def chooses_schema(command: Command) -> bool:
+    """Whether a command that a replica may run in the primary's place chooses the schema."""
+    statement = command.statement
+    if statement is None:
+        return command.code is Code.COM_INIT_DB
+    return statement.reason is StatementReason.DEFAULT_SCHEMA
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether a text can be UTF-8."""
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def schema_chosen(command: Command, text: bytes) -> str:
-    """The default schema that a COM_INIT_DB, or a USE that is plain, chooses; "" if not known."""
+    """The default schema that a COM_INIT_DB, or a USE that is plain, chooses; "" if not known.
+
+    A tracker tells it in any case, where there is one.
+    """
     if command.code is Code.COM_INIT_DB:
         name = command.packet[5:]
         return name.decode("ascii") if name.isascii() else ""

@@ -31,6 +31,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import Capability
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
@@ -43,7 +44,14 @@ from proxy.client.effects.missing_trackers import MissingTrackers
 from proxy.client.fast_path.answer import FastAnswers
 from proxy.client.fast_path.request import FastRequests
 from proxy.client.login.change_user import UserChange
-from proxy.client.primary_absence import Substitute, substitute, text_of
+from proxy.client.primary_absence import (
+    Substitute,
+    chooses_schema,
+    is_utf8,
+    schema_chosen,
+    substitute,
+    text_of,
+)
 from proxy.client.read_timers import ReadTimers
 from proxy.client.replies.own_answers import OwnAnswers
 from proxy.client.requests.commands import parse_command, parse_long_command
@@ -232,7 +240,7 @@ class ClientSession:
 
     def cut_off(self) -> None:
         """End at once, whatever the client does: with an error, if it would be read as one."""
-        if self._rests:
+        if self._rests or self._holds_command:
             self._end_by_shutdown()
         else:
             self._client.abort()
@@ -264,7 +272,9 @@ class ClientSession:
 
     def _end_by_shutdown(self) -> None:
         self._client.fail(
-            ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
+            ServerErrorCode.ER_SERVER_SHUTDOWN,
+            "Server shutdown in progress",
+            sequence_id=1 if self._holds_command else 0,
         )
 
     def leave_stuck_write(self, why: str) -> None:
@@ -313,6 +323,18 @@ class ClientSession:
         primary.close()
         error = ErrPacket(code.code, code.sqlstate, message)
         self.server_lost(primary, message, error.serialise(self._client.capabilities))
+
+    def on_primary_gone(self) -> None:
+        """The primary is found not to be there: do without it, if it has no connection to it."""
+        if self._lease is not None:
+            self._lease.on_primary_gone()
+
+    def on_primary_back(self) -> None:
+        """The primary is found to be there: what is to have it borrows a connection again."""
+        if self._lease is not None and self._state.without_primary:
+            self._lease.on_primary_back()
+            self._state.plain = False
+            self._read.cached_decision.forget()
 
     # It loses the primary, and lives on (docs/architecture/without-primary.md)
 
@@ -390,15 +412,18 @@ class ClientSession:
                 self._current.stage == SENT and self._servers.active is None
             )
             self._leave_read()
+            self._servers.abandon_primary()  # if it has another by now
             self._disconnects.primary(primary, cause, None, active=False, waits=waits)
 
     def _go_on_without(self) -> None:
         """Let a read that was with the primary, or was to ask it something, go on."""
         current = self._current
+        if self._task is not None:
+            return  # it has waited for this, and goes on by itself
         if current.stage == ASKING:
             seconds = max(self._read.budget, 0.0)
             self._start(self._awake(lambda: self._ask_primary(seconds)), "borrow")
-        elif current.stage == SENT and self._servers.active is None and self._task is None:
+        elif current.stage == SENT and self._servers.active is None:
             self._perform(self._read.primary_lost(self._now()))
 
     def _end_without(self, error: ErrPacket) -> None:
@@ -443,6 +468,8 @@ class ClientSession:
         else:
             if what == "set" and command.statement is not None:
                 set_mode(command.statement.assignments[0], state)
+                if self._lease is not None:
+                    self._lease.changed_without_primary()
             elif what == "end":
                 self._servers.end_transactions()
                 state.transaction.on_ended_unheard_of()
@@ -469,12 +496,31 @@ class ClientSession:
                 connection = servers.replica(server)
             if self._closed or self._client.closed:
                 return
-            if connection is not None and not connection.busy:
+            if not self.is_away:
+                self._task = None
+                self._to(on_primary(self._topology, Reason.SESSION))  # it is back
+                return
+            if (
+                connection is not None
+                and not connection.busy
+                and self._will_know_schema(self._current.command, connection)
+            ):
                 self._task = None
                 self._dispatch.to_substitute(connection)
                 return
         self._task = None
         self._perform(self._read.no_primary(refused, self._now()))
+
+    def _will_know_schema(self, command: Command, replica: ServerConnection) -> bool:
+        """Whether it will be known which schema a replica chooses, if the command is about that.
+
+        Other servers are told it in UTF-8, which they understand only of a client that uses that.
+        """
+        if not chooses_schema(command):
+            return True
+        text = text_of(command, self._session_context.query_attributes)
+        tracks = replica.capabilities & Capability.CLIENT_SESSION_TRACK
+        return bool(schema_chosen(command, text) or (tracks and is_utf8(command.packet[4:])))
 
     def keep_alive(self) -> None:
         """Send the primary a COM_PING if the client has worked without it since the last call.
@@ -514,7 +560,14 @@ class ClientSession:
     @property
     def _rests(self) -> bool:
         """Whether its client waits for nothing."""
-        return self._current.stage == DONE and not (self._long.going or self._client.closed)
+        return self._current.stage == DONE and not (
+            self._long.going or self._client.closed or self._holds_command
+        )
+
+    @property
+    def _holds_command(self) -> bool:
+        """Whether a command has come that is not served yet: its answer begins with packet 1."""
+        return self._lease is not None and self._lease.holds_command
 
     def give_way(self, server: Server) -> None:
         """Others wait for a connection to the server: give one back, if it is not needed."""
@@ -592,7 +645,7 @@ class ClientSession:
         """End the client's connection with what the server, or the proxy, says of its login."""
         waits = self._current.stage != DONE
         self._leave_read()
-        self._own_answers.end_refused(error, waits=waits)
+        self._own_answers.end_refused(error, waits=waits, held=self._holds_command)
 
     # It begins, and others log in over it
 
@@ -945,6 +998,7 @@ class ClientSession:
                 connection,
                 servers.login,
                 lambda gone: self._on_presence(connection, cause, gone=gone),
+                self._client.abort,
             )
         elif connection is servers.primary:
             waits = self._task is not None or self._current.is_waiting

@@ -217,7 +217,7 @@ class Monitor:
             self._limit.forget(server)
             self._group.gone(server)
         if usable:
-            server.set_reachable()
+            self._reached(server)
         else:
             now = shared.now()
             server.set_unreachable(now)
@@ -242,12 +242,19 @@ class Monitor:
                 self._login.username,
             )
 
+    def _reached(self, server: Server) -> None:
+        if server is self._shared.topology.primary:
+            self._shared.sessions.on_primary_back(server)
+        else:
+            server.set_reachable()
+
     def _add_silence(self, server: Server, now: float) -> None:
         shared = self._shared
         known, config = server.is_silent(now), shared.config
         server.add_silence(now + config.monitor_interval + config.connect_timeout + _SLACK_S)
         if server is shared.topology.primary and not known:
             shared.sessions.on_primary_silent()
+            shared.sessions.on_primary_gone()
 
     async def _ask_again(self, server: Server) -> None:
         """Ask a server, over a new connection if the kept one turns out to have ended.

@@ -283,8 +283,8 @@ RESTING: Final = Definition(
 )
 WITHOUT_PRIMARY: Final = Definition(
     "tidegate_clients_without_primary",
-    "Clients that are connected now and lack the primary, since it was gone when their session"
-    " wanted it last: they can read (without-primary).",
+    "Clients that are connected now and have lost the primary, which was not found to be back yet:"
+    " they can read (without-primary).",
 )
 GIVEN_BACK: Final = Definition(
     "tidegate_connections_given_back_total",

@@ -42,12 +42,14 @@ class _Asker(NamedTuple):
         server, epoch: the incarnation of the primary that it was to.
         login: as whom.
         then: is told whether that is gone.
+        failed: is called if that raises.
     """
 
     server: Server
     epoch: int
     login: Login
     then: Callable[[bool], None]
+    failed: Callable[[], None]
 
 
 class PrimaryPresence:
@@ -72,15 +74,22 @@ class PrimaryPresence:
         self._askers: list[_Asker] = []
         self._asking = False
 
-    def ask(self, lost: ServerConnection, login: Login, then: Callable[[bool], None]) -> None:
+    def ask(
+        self,
+        lost: ServerConnection,
+        login: Login,
+        then: Callable[[bool], None],
+        failed: Callable[[], None],
+    ) -> None:
         """Find out whether the server of a connection that has just been lost is gone.
 
         Args:
             lost: the connection; it was to the primary.
             login: as whom.
             then: is told the answer, not before this method has returned.
+            failed: ends the session, if that raises.
         """
-        self._askers.append(_Asker(lost.server, lost.epoch, login, then))
+        self._askers.append(_Asker(lost.server, lost.epoch, login, then, failed))
         if not self._asking:
             self._asking = True
             self._start(self._look(), "ask whether the primary is gone")
@@ -116,6 +125,9 @@ class PrimaryPresence:
             cause = str(error)
         except ServerUnreachableError as error:
             cause = str(error)
+        except Exception:  # a defect: nothing is known, and those who ask must not wait for ever
+            _log.exception("asking whether the primary is gone failed")
+            return True
         else:
             connection.channel.close()
             return True
@@ -126,11 +138,16 @@ class PrimaryPresence:
         return False
 
     def _tell(self, askers: list[_Asker], gone: Server | None = None) -> None:
-        """Tell each whether its incarnation is gone."""
+        """Tell each whether its incarnation is gone; one that fails keeps nobody else waiting."""
         for asker in askers:
             server = asker.server
-            asker.then(
+            is_gone = (
                 server is gone
                 or server is not self._topology.primary
                 or asker.epoch < server.started_epoch
             )
+            try:
+                asker.then(is_gone)  # which serves the command that was held
+            except Exception:
+                _log.exception("a session failed that was told whether the primary is gone")
+                asker.failed()

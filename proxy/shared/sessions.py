@@ -63,6 +63,12 @@ class Member(Protocol):
     def leave_primary(self) -> None:
         """End, if the primary has changed, or was restarted: the session was on the old one."""
 
+    def on_primary_gone(self) -> None:
+        """The primary is found not to be there: do without it, if it has no connection to it."""
+
+    def on_primary_back(self) -> None:
+        """The primary is found to be there: do without it no more."""
+
     def prefer_replica(self, index: int) -> None:
         """Let its reads ask the replica with this index first."""
 
@@ -94,6 +100,7 @@ class Sessions:
 
     Attributes:
         accepting: number of clients that are logging in, at all listeners together.
+        without_primary: number of sessions that do without the primary for now.
     """
 
     def __init__(self, worker: int, metrics: Metrics, scopes: Scopes) -> None:
@@ -106,6 +113,7 @@ class Sessions:
         """
         self._metrics = metrics
         self._scopes = scopes
+        self.without_primary = 0
         self._members: dict[int, Member] = {}
         self._told: dict[int, Member] = {}  # by the connection id that the client was told
         self._short_lived = ShortLived(metrics, time.monotonic)
@@ -183,6 +191,18 @@ class Sessions:
         """The primary is found not to answer: the fast path is to look at that again."""
         for session in self:
             session.state.plain = False
+
+    def on_primary_gone(self) -> None:
+        """The primary is found not to be there: who has no connection to it cannot get one."""
+        for session in self:
+            session.on_primary_gone()
+
+    def on_primary_back(self, primary: Server) -> None:
+        """It is found to be there: nobody need do without it any more."""
+        primary.set_reachable()
+        if self.without_primary:
+            for session in self:
+                session.on_primary_back()
 
     def stopped_naming(self, primary: Server) -> None:
         """The primary gives no GTIDs: writes for which none was reported may have none at all."""

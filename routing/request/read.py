@@ -663,6 +663,14 @@ class Read:
             replica = stale(self._session, self._topology, now)
             if replica is not None:
                 return self._send_stale(replica, now)
+        if (
+            statement is not None
+            and statement.reason in self._topology.for_primary
+            and self._session.without_primary
+            and self._with_decision().reason is Reason.SESSION
+            and not self.bound
+        ):
+            return self._choose_again(now)  # it was wanted for no more than that
         return self._refuse(refused)
 
     def substituted(self, decision: Decision, now: float) -> None:

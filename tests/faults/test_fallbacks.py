@@ -122,7 +122,7 @@ async def test_a_client_leaves_while_its_read_is_delayed() -> None:
 
 
 async def test_the_primary_breaks_while_a_read_is_delayed() -> None:
-    async with late(1, 1.0) as (proxy, (client,)):
+    async with late(1, 1.0, without_primary="refuse") as (proxy, (client,)):
         proxy.shared.topology.fallbacks = Full(30)
         client.send(query(COUNT))
         await eventually(lambda: crowded(proxy, "delayed") == 1)

@@ -529,3 +529,26 @@ async def test_a_snapshot_on_a_replica_does_not_give_way() -> None:
         assert (await second.query("SELECT COUNT(*) FROM t")).value == b"0"
         assert (await first.query("SELECT COUNT(*) FROM t")).value == b"0"
         assert proxy.statements("primary", "replica_full") == 1
+
+
+async def test_a_primary_is_not_silent_that_has_no_room() -> None:
+    """Who waits for a connection has asked it nothing yet."""
+    async with sharing_fixture(replicas=1, max_server_connections=2, wait_budget=0.1) as proxy:
+        direct = await proxy.direct()
+        await direct.query("CREATE TABLE t (id INT)")
+        rests = await proxy.session()
+        await away(proxy, rests)
+        writes, transaction = await proxy.session(), await proxy.session()
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"VALUES (2)")
+        writes.send(query("INSERT INTO t VALUES (2)"))
+        await eventually(lambda: gate.held == 1)
+        for sql in ("BEGIN", "INSERT INTO t VALUES (1)"):
+            assert (await transaction.query(sql)).ok
+        rests.send(query("INSERT INTO t VALUES (3)"))
+        await waits(proxy)
+        await asyncio.sleep(1.2)  # longer than a primary may say nothing to a login
+        assert (await transaction.query("COMMIT")).ok
+        gate.open()
+        for client in (writes, rests):
+            assert (await client.answer()).ok
+        assert (await direct.query("SELECT COUNT(*) FROM t")).value == b"3"

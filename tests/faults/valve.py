@@ -66,8 +66,8 @@ class Valve:
                     both.create_task(self._pump(from_server, writer, answers=True))
             finally:
                 to_server.close()
-        except* (ConnectionError, asyncio.CancelledError):
-            pass
+        except* (ConnectionError, asyncio.CancelledError, RuntimeError):
+            pass  # uvloop raises a RuntimeError where the other end has closed meanwhile
         finally:
             writer.close()
 
@@ -85,6 +85,8 @@ class Valve:
                         if answers:
                             part = data[: self._room]
                             self._room -= len(part)
+                    if writer.transport.is_closing():
+                        return
                     writer.write(part)
                     data = data[len(part) :]
         finally:

@@ -189,12 +189,13 @@ class World:
         self.proxy = proxy
         proxy.sessions._members.clear()
         object.__setattr__(proxy, "start", self.start)
-        proxy.catalogues._start = self.start
+        proxy.catalogues._start = proxy.primary_presence._start = self.start
         primary, replica = proxy.topology.servers
         for server, uuid in ((primary, UUID), (replica, "another")):
             server.__init__(server.name, server.role)  # type: ignore[misc] # all is forgotten
             server.observe(uuid, (0, 0), EMPTY, EMPTY)
         self.size = size
+        self._in_doubt = False  # whether the primary is gone
         self._servers: list[FakeServer] = []
         self._waiting: list[ClientSession] = []
         self.victim = self._session(1, spoil_primary, spoil_replica, capabilities)
@@ -249,6 +250,7 @@ class World:
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> Any:
         """Replicas cannot be connected to again; a change of user ends the session."""
         work.close()
+        self._in_doubt = self._in_doubt or name == "ask whether the primary is gone"
         for session in self.proxy.sessions:
             if name.startswith(f"session {session.session_id}: "):
                 self._waiting.append(session)
@@ -276,6 +278,11 @@ class World:
                 if not session._client.closed:
                     failed = Reason.REPLICA_LOST
                     session._perform(session._read.opened(failed, self.proxy.now()))
+            elif self._in_doubt:
+                self._in_doubt = False
+                presence = self.proxy.primary_presence  # it is there: the session was cut off
+                askers, presence._askers, presence._asking = presence._askers, [], False
+                presence._tell(askers)
             elif not any(worked):
                 joined = [
                     session for session in self.proxy.sessions if session._read.stage == JOINED

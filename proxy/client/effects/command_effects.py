@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.constants import Command as Code
-from proxy.client.primary_absence import schema_chosen, text_of
+from protocol.errors import MalformedPacketError
+from protocol.session_track import chosen_schema
+from proxy.client.primary_absence import chooses_schema, schema_chosen, text_of
 from proxy.client.statements.defaults import session_start
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof, Reason
@@ -50,6 +52,8 @@ class CommandEffects:
         self._prepared = session.prepared
         self._query_attributes = session.query_attributes
         self._pins = session.state.pins.reasons  # as the metrics have them
+        # That a replica was the last to tell the schema of, in the primary's place.
+        self._schema_told_for: Command | None = None
         self._new_rules = False  # there is another schema, so perhaps other rules
 
     # Trackers
@@ -64,8 +68,11 @@ class CommandEffects:
         """
         stream = connection.stream
         of_primary = connection is self._servers.primary
-        if not of_primary and not connection.mirror.tracks_all:
-            return
+        if not of_primary:
+            if outcome.reason is Reason.SESSION:
+                self._take_substitutes_schema(connection, command)
+            if not connection.mirror.tracks_all:
+                return
         state, metrics = self._state, self._metrics
         schema = state.schema
         tracking = TRACKS_ALL if connection.mirror.tracks_all else 0
@@ -85,6 +92,24 @@ class CommandEffects:
             metrics.unknown_gtid_encoding()
         stream.session_states.clear()
         if state.schema != schema:
+            self._follow_schema()
+
+    def _take_substitutes_schema(self, replica: ServerConnection, command: Command) -> None:
+        """Learn which schema a replica has chosen in the primary's place.
+
+        What the command names is in the client's character set.
+        """
+        for block in replica.stream.session_states:
+            name = chosen_schema(block)
+            if name is not None:
+                self._schema_told_for = command
+                self._choose_schema(replica, name)
+
+    def _choose_schema(self, replica: ServerConnection, name: str) -> None:
+        before = self._state.schema
+        self._state.set_schema(name)
+        replica.mirror.schema = name
+        if name != before:
             self._follow_schema()
 
     def judge_names(
@@ -217,18 +242,22 @@ class CommandEffects:
     def _apply_substitute(
         self, replica: ServerConnection, command: Command, outcome: CommandOutcome
     ) -> None:
-        """Take over what a replica has accepted in the primary's place: the next one is told."""
+        """Take over what a replica has accepted in the primary's place: the next one is told.
+
+        Raises:
+            MalformedPacketError: it does not tell what it has chosen.
+        """
         state, statement = self._state, command.statement
         replica.mirror.untouched = False
         if statement is not None and statement.assignments:
             effects.apply_success(command, outcome, state)
-        name = schema_chosen(command, text_of(command, self._query_attributes))
-        if name:
-            before = state.schema
-            state.set_schema(name)
-            replica.mirror.schema = name
-            if state.schema != before:
-                self._follow_schema()
+        if chooses_schema(command):
+            told_for, self._schema_told_for = self._schema_told_for, None
+            name = schema_chosen(command, text_of(command, self._query_attributes))
+            if told_for is not command and name:
+                self._choose_schema(replica, name)
+            elif told_for is not command:
+                raise MalformedPacketError("it does not say which schema it has chosen")
 
     def reset_without_primary(self) -> None:
         """A COM_RESET_CONNECTION came while there is no primary: begin as the session began."""

@@ -140,7 +140,7 @@ async def _log_in(
         if error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code and _reads_on(shared):
             raise ServerUnreachableError(str(error)) from error
         raise
-    primary.set_reachable()
+    shared.sessions.on_primary_back(primary)
     shared.metrics.server_up(primary.name, True)
     shared.server_greeting.version = primary.version
     return connection

@@ -70,10 +70,13 @@ class OwnAnswers:
         else:
             self.end(f"Lost connection to MySQL server during query ({cause})")
 
-    def end_refused(self, error: ErrPacket, *, waits: bool) -> None:
+    def end_refused(self, error: ErrPacket, *, waits: bool, held: bool) -> None:
         """End the client's connection with what a server, or the proxy, says of its login.
 
-        `waits`: it waits for the answer to a command.
+        Args:
+            error: this.
+            waits: it waits for the answer to the current command.
+            held: or to one behind it, which is not served.
         """
         current = self._current
         self._metrics.error("server", error.code)
@@ -81,7 +84,7 @@ class OwnAnswers:
             current.outcome.proof = Proof.NONE
             self._account.record(current.command, current.outcome, None, Outcome.ERROR, error.code)
         current.on_ended()
-        self._client.send_error(error, 1 if waits else 0)
+        self._client.send_error(error, 1 if waits or held else 0)
         self._client.close()
 
     @property

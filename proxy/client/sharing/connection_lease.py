@@ -32,6 +32,9 @@ from proxy.server.errors import (
     ServerUnreachableError,
 )
 from proxy.server.logins import FULL
+from routing.consistency.decision import Reason
+from routing.request.stage import DONE
+from routing.sql.statement import StatementReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +90,7 @@ class ConnectionLease:
         self._settings = session.settings
         self._prepared = session.prepared
         self._query_attributes = session.query_attributes
+        self._current = session.current
         self._connection_id = connection_id
         self._portable = PortableState(session, connection_id)
         self._seen: Command | None = None  # the last command when the session was looked at
@@ -101,6 +105,7 @@ class ConnectionLease:
         self._received = 0  # how often the primary had said something then
         self._lost = False  # the connection was lost with the primary, not given back
         self._in_doubt = False  # that is still to be found out
+        self._doubt_ended: asyncio.Event | None = None  # while it is
         self.asking = False
         self._keep_own()
 
@@ -129,10 +134,20 @@ class ConnectionLease:
         """The session, which is without a primary, was reset."""
         self._portable.reset_without_primary()
 
+    def changed_without_primary(self) -> None:
+        """A command was carried out in the primary's place, which is to be told of its effect."""
+        self._portable.changed_without_primary()
+
     def ended(
         self, command: Command, outcome: CommandOutcome, connection: ServerConnection
     ) -> None:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
+        if (
+            outcome.reason is Reason.SESSION
+            and connection is not self._servers.primary
+            and not (outcome.error or _only_asks(command))
+        ):
+            self.changed_without_primary()
         self._portable.ended(command, outcome, connection)
 
     @property
@@ -233,7 +248,7 @@ class ConnectionLease:
 
         `rests`: the client waits for nothing.
         """
-        if not (rests or self.is_under_way):
+        if not (rests or self.holds_command or self.is_under_way):
             return
         primary = self._servers.primary
         if not self.is_away and (primary is None or not self._shares or self._portable.reason()):
@@ -274,6 +289,11 @@ class ConnectionLease:
                 budget = self._shared.config.wait_budget
                 self._in_time = self._shared.call_later(budget, self._unanswered)
         return self.asking
+
+    @property
+    def holds_command(self) -> bool:
+        """Whether a command waits for that."""
+        return self._held is not None
 
     def _unanswered(self) -> None:
         """The primary does not say what the session carries: it keeps its connections.
@@ -333,7 +353,7 @@ class ConnectionLease:
 
     def left(self) -> None:
         """The client, or the primary, is gone: nothing is to follow any more."""
-        self.asking = self._in_doubt = False
+        self._doubt_no_more()
         self._hold_no_more()
         self._rests_no_more()
         self._portable.carried = None
@@ -341,12 +361,33 @@ class ConnectionLease:
     def _rests_no_more(self) -> None:
         if not self.is_away:
             return
-        self._state.without_primary = False
+        self._set_without_primary(without=False)
         if self._lost:
             self._lost = False
-            self._shared.metrics.has_primary()
         else:
             self._shared.metrics.rests_no_more()
+
+    def _set_without_primary(self, *, without: bool) -> None:
+        """What the session wants of the primary is refused, or done without it; or no more."""
+        shared = self._shared
+        if self._state.without_primary is not without:
+            self._state.without_primary = without
+            shared.sessions.without_primary += 1 if without else -1
+            if self._lost:
+                shared.metrics.lacks_primary() if without else shared.metrics.has_primary()
+
+    def on_primary_back(self) -> None:
+        """The primary was found to be there: the next command that wants it has a connection.
+
+        A transaction that reads on a replica goes on there.
+        """
+        if self._state.transaction.is_nowhere:
+            self._set_without_primary(without=False)
+
+    def on_primary_gone(self) -> None:
+        """The primary was found not to be there."""
+        if self.is_away and self._reads_on:
+            self._set_without_primary(without=True)
 
     # It loses its primary
 
@@ -365,12 +406,19 @@ class ConnectionLease:
         self._portable.outlive(primary)
         self._state.plain = False  # what comes now is held
         self.asking = self._in_doubt = True
+        self._doubt_ended = asyncio.Event()
         self._idle_since = self._shared.now()
         self._begin_without_primary()
 
     def _begin_without_primary(self) -> None:
-        self._lost = self._state.without_primary = True
-        self._shared.metrics.lacks_primary()
+        self._lost = True
+        self._set_without_primary(without=True)
+
+    def _doubt_no_more(self) -> None:
+        self.asking = self._in_doubt = False
+        if self._doubt_ended is not None:
+            self._doubt_ended.set()
+            self._doubt_ended = None
 
     @property
     def in_doubt(self) -> bool:
@@ -380,7 +428,7 @@ class ConnectionLease:
     def outlives(self) -> None:
         """The primary is gone, and the session lives on: serve what was held."""
         follow = self._held
-        self.asking = self._in_doubt = False
+        self._doubt_no_more()
         self._hold_no_more()
         if follow is not None:
             follow()
@@ -419,6 +467,7 @@ class ConnectionLease:
     async def borrow(self) -> ErrPacket | None:
         """Have a connection to the primary again; what to tell the client if the session must end.
 
+        While it is in doubt whether the primary is gone, none is: perhaps the session was killed.
         Callers that come while a connection is being borrowed wait for the same one. It goes on
         being borrowed for those who have waited long enough: the next command may find it.
 
@@ -426,13 +475,15 @@ class ConnectionLease:
             ServerFullError: it may have one later.
             NoPrimaryError: there is no primary now; the session stays.
         """
+        if self._doubt_ended is not None:
+            await self._doubt_ended.wait()
         shared = self._shared
         primary, now = shared.topology.primary, shared.now()
         if self._going is None:
             if not self.is_away:
                 return None
             if not primary.may_be_tried(now):
-                self._state.without_primary = self._reads_on
+                self._set_without_primary(without=self._reads_on)
                 raise NoPrimaryError("it cannot be reached")
             primary.on_try(now)
             self._going = tasks.start(self._work(), "borrow a connection")
@@ -442,14 +493,14 @@ class ConnectionLease:
             if self._is_silent(primary):
                 primary.set_silent(shared.now() + _PATIENCE_S)
                 shared.sessions.on_primary_silent()
-                self._state.without_primary = self.is_away and self._reads_on
+                self._set_without_primary(without=self.is_away and self._reads_on)
                 raise NoPrimaryError(f"it does not answer within {self._patience:g} s")
             await asyncio.wait([going], timeout=_LOOK_S)
         result = going.result()
         if result.full is not None:
             raise ServerFullError(result.full)
         if result.absent:
-            self._state.without_primary = self.is_away and self._reads_on
+            self._set_without_primary(without=self.is_away and self._reads_on)
             raise NoPrimaryError(result.absent)
         return result.refusal
 
@@ -498,8 +549,7 @@ class ConnectionLease:
         except NoDescriptorError as error:
             return _Borrowed(absent=str(error))  # it says nothing about the server
         except (ServerUnreachableError, ChannelClosedError) as error:
-            if not self._has_spoken(primary):
-                self._on_unreachable(primary)
+            self._on_unreachable(primary)
             return _Borrowed(absent=str(error) or "it cannot be reached")
         finally:
             self._going = self._login_began = None
@@ -508,11 +558,27 @@ class ConnectionLease:
     def _on_unreachable(self, primary: Server) -> None:
         """A connection to the primary could not be opened."""
         shared = self._shared
+        if self._has_spoken(primary):
+            return
         if not primary.is_gone(shared.now()):
             _log.warning("the primary %s cannot be reached", primary.name)
+            shared.sessions.on_primary_gone()
         primary.set_unreachable(shared.now())
         shared.metrics.server_connect_failed(primary.name, "unreachable")
         shared.metrics.server_up(primary.name, False)
+
+    @property
+    def _is_substituted(self) -> bool:
+        """Whether a replica runs a command in the primary's place, whose effect is not known yet.
+
+        The primary must have that effect before its next command.
+        """
+        current = self._current
+        return (
+            current.stage != DONE
+            and current.outcome.reason is Reason.SESSION
+            and self._servers.active_replica is not None
+        )
 
     async def _borrow(self) -> None:
         servers, carrying = self._servers, self._portable
@@ -524,14 +590,24 @@ class ConnectionLease:
         slot = await shared.logins.acquire_slot(shared.topology.primary)
         self._login_began = shared.now()
         self._received = slot.server.packets_received
-        connection, named = await reopen(
-            shared, servers.login, self._state, carried, self._connection_id, tracking, slot
-        )
+        try:
+            connection, named = await reopen(
+                shared, servers.login, self._state, carried, self._connection_id, tracking, slot
+            )
+        except (ServerRefusedError, ChangedError):
+            if carrying.carried is carried:
+                raise
+            await self._borrow()  # that was about what the session was before
+            return
+        while self._is_substituted and carrying.carried is carried:  # noqa: ASYNC110 it is rare
+            await asyncio.sleep(_LOOK_S)
         if carrying.carried is not carried:
-            connection.abort()  # another user has logged in meanwhile
+            # Another user has logged in meanwhile, or what the connection was told is out of date.
+            connection.abort()
+            await self._borrow()
             return
         servers.use_leased(connection)
-        connection.server.set_reachable()
+        shared.sessions.on_primary_back(connection.server)
         self._rests_no_more()
         carrying.carried = None
         carrying.unnamed = not named
@@ -539,6 +615,15 @@ class ConnectionLease:
         if self._state.trackers.are_the_clients:
             self._settings.restore()
         self._shared.metrics.borrowed(connection.server.name)
+
+
+def _only_asks(command: Command) -> bool:
+    """Whether a command about the session is a question."""
+    statement = command.statement
+    return statement is not None and statement.reason in (
+        StatementReason.SYSTEM_VARIABLE,
+        StatementReason.SESSION_FUNCTION,
+    )
 
 
 def _ended(code: ServerErrorCode, message: str) -> ErrPacket:

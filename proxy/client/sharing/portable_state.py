@@ -141,6 +141,16 @@ class PortableState:
             self.carried = carried._replace(last_insert_id=0, digest=b"")
         self.lacks_insert_id = self.lacks_diagnostics = False
 
+    def changed_without_primary(self) -> None:
+        """What the session carries has changed: no digest of it is known any more.
+
+        `carried` is another value then: a connection that is being made for the one before is not
+        fit for the session.
+        """
+        carried = self.carried
+        if carried is not None:
+            self.carried = carried._replace(digest=b"")
+
     @property
     def is_kept(self) -> bool:
         """Whether the session keeps its connection until its user changes."""
