@@ -126,7 +126,11 @@ class GtidSet:
             if changed is not None:
                 return _of(changed, line)
         boundaries, canonical = gtid_text.parse(text)
-        return _of(boundaries, canonical)
+        if near is not None and boundaries == near._boundaries:
+            if not near._text:
+                near._text = canonical
+            return near
+        return _of(boundaries, canonical) if boundaries else EMPTY
 
     @classmethod
     def from_binary(cls, data: bytes) -> GtidSet:
@@ -173,6 +177,19 @@ class GtidSet:
         """The half-open intervals of one TSID, ascending."""
         numbers = self._boundaries.get(tsid, ())
         return tuple([(numbers[k], numbers[k + 1]) for k in range(0, len(numbers), 2)])
+
+    @classmethod
+    def of(cls, tsid: str, begin: int, end: int) -> GtidSet:
+        """The half-open interval of a TSID that a set has returned (`one_interval`)."""
+        return _of({tsid: (begin, end)})
+
+    def one_interval(self) -> tuple[str, int, int] | None:
+        """The TSID and the half-open interval, if that is all there is."""
+        if len(self._boundaries) == 1:
+            for tsid, numbers in self._boundaries.items():
+                if len(numbers) == 2:
+                    return tsid, numbers[0], numbers[1]
+        return None
 
     def count(self) -> int:
         """How many GTIDs. `len` is the same, but fails beyond `sys.maxsize`."""

@@ -5,6 +5,7 @@ CLIENT_SESSION_TRACK even if the client has not. The client must not see tracker
 ask for; everything else passes unchanged.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from protocol.constants import SESSION_STATE_CHANGED, Capability, SessionTrackType
@@ -27,6 +28,17 @@ SESSION_STATE_CHANGED."""
 
 ALL_TRACKERS: Final = frozenset([int(kind) for kind in SessionTrackType])
 """For a client that is to see every tracker."""
+
+_SHORT: Final = 1024
+_MOST_LISTS: Final = 64
+
+
+def _split(variables: bytes) -> frozenset[bytes]:
+    return frozenset([name.strip() for name in variables.split(b",")])
+
+
+_names: Final = lru_cache(maxsize=_MOST_LISTS)(_split)
+"""The names in a short list of variables: most sessions have the same list, and share the names."""
 
 
 class TrackerView:
@@ -58,7 +70,7 @@ class TrackerView:
         self._shows_gtids = _GTIDS in trackers
 
     def _show_variables(self, variables: bytes) -> None:
-        names = frozenset([name.strip() for name in variables.split(b",")])
+        names = _names(variables) if len(variables) <= _SHORT else _split(variables)
         self._variables = None if b"*" in names else names
 
     def client_bytes(self, stream: ResponseStream) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
@@ -47,6 +48,7 @@ _PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0", COLUMN)
 _SHORT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, b"''")
 """Where the server may not take a longer one (`Server.takes_short`)."""
 _IDENTITY_COLUMNS: Final = 18
+_SHORT_VALUE: Final = 1024  # bytes
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -202,6 +204,21 @@ def _note_address(connection: ServerConnection, former: str) -> None:
         )
 
 
+def _value(value: bytes | None) -> str:
+    """A system variable's value."""
+    if value is None:
+        return ""
+    return _short_value(value) if len(value) <= _SHORT_VALUE else _text(value)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("ascii", "replace")
+
+
+_short_value: Final = lru_cache(maxsize=64)(_text)
+"""The same text for all connections, which mostly have the same settings."""
+
+
 def _number(value: bytes | None, fault: str) -> int:
     if value is None or not _NUMBER.fullmatch(value):
         raise MalformedPacketError(f"the server's {fault}")
@@ -277,10 +294,10 @@ async def identify(
     return Identity(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),
-        sql_mode=(sql_mode or b"").decode("ascii", "replace"),
-        isolation=(isolation or b"").decode("ascii", "replace"),
+        sql_mode=_value(sql_mode),
+        isolation=_value(isolation),
         autocommit=autocommit != b"0",
-        character_set=(character_set or b"").decode("ascii", "replace"),
+        character_set=_value(character_set),
         max_allowed_packet=largest,
         roles=(roles or b"").decode("utf-8", "surrogateescape"),
         read_only=read_only != b"0",

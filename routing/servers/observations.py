@@ -5,16 +5,19 @@ an observation takes the memory of what was committed since the one before, howe
 the primary's `gtid_executed` has.
 """
 
-from collections import deque
+from array import array
+from bisect import bisect_left
 from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple
 
 from protocol.gtid import EMPTY, GtidSet, united
 
 _MOST: Final = 3600
 _MOST_BYTES: Final = 4 << 20
-_ENTRY_BYTES: Final = 200
-"""What an entry takes beside its sets."""
+_ENTRY_BYTES: Final = 60
+_CHANGE_BYTES: Final = 60
+"""What an entry with sets takes more, beside these."""
 
 
 @dataclass(eq=False, slots=True)
@@ -53,35 +56,116 @@ class Staleness(NamedTuple):
     known: bool
 
 
-class _Entry:
-    """An observation, and by what its state differs from that of the one before."""
+class _Change(NamedTuple):
+    """By what a state differs from the one before; and the bytes that this takes, about."""
+
+    added: GtidSet
+    lost: GtidSet
+    memory: int
+
+
+class _Entries:
+    """Observations, each with the change from the one before: in columns, the oldest first.
+
+    A worker keeps them for an hour. Each by itself would be an object between others that soon
+    end, and Python could not give back what those had taken; a column is one block of memory.
+
+    Attributes:
+        first: the number of the oldest; numbers are never used again.
+        changes: None for no change, the TSID if one interval was added, else the change.
+        memory: the bytes that all take, about.
+    """
 
     __slots__ = (
-        "added",
+        "_begins",
+        "_ends",
+        "_tsid",
         "answered_us",
         "asked_at",
         "asked_us",
-        "epoch",
+        "changes",
+        "epochs",
+        "first",
         "logged",
-        "lost",
         "memory",
-        "number",
     )
 
-    def __init__(self, number: int, observation: Observation, before: GtidSet) -> None:
+    def __init__(self) -> None:
+        self.first = 0
+        self.memory = 0
+        self.asked_at = array("d")
+        self.asked_us = array("q")
+        self.answered_us = array("q")
+        self.epochs = array("q")
+        self.logged = bytearray()
+        self.changes: list[_Change | str | None] = []
+        self._tsid = ""  # of the last such interval, so that they share one text
+        self._begins = array("q")  # of these intervals
+        self._ends = array("q")
+
+    def append(self, observation: Observation, before: GtidSet) -> None:
+        """Take one; the state of the last one is `before`."""
         executed = observation.executed
-        self.number = number
-        self.asked_at = observation.asked_at
-        self.asked_us = observation.asked_us
-        self.answered_us = observation.answered_us
-        self.epoch = observation.epoch
-        self.logged = observation.logged
-        self.added = EMPTY if before.covers(executed) else executed - before
-        self.lost = EMPTY if executed.covers(before) else before - executed
-        self.memory = _ENTRY_BYTES
-        for gtids in (self.added, self.lost):
-            if gtids is not EMPTY:
-                self.memory += gtids.memory
+        added = EMPTY if before.covers(executed) else executed - before
+        lost = EMPTY if executed.covers(before) else before - executed
+        change: _Change | str | None = None
+        begin = end = 0
+        if added or lost:
+            interval = None if lost else added.one_interval()
+            if interval is None:
+                change = _Change(added, lost, _CHANGE_BYTES + added.memory + lost.memory)
+            else:
+                tsid, begin, end = interval
+                if tsid != self._tsid:
+                    self._tsid = tsid
+                change = self._tsid
+        self.asked_at.append(observation.asked_at)
+        self.asked_us.append(observation.asked_us)
+        self.answered_us.append(observation.answered_us)
+        self.epochs.append(observation.epoch)
+        self.logged.append(observation.logged)
+        self.changes.append(change)
+        self._begins.append(begin)
+        self._ends.append(end)
+        self.memory += _memory(change)
+
+    def drop_oldest(self) -> None:
+        """Forget the oldest one."""
+        self.memory -= _memory(self.changes[0])
+        self.first += 1
+        for numbers in (self.asked_us, self.answered_us, self.epochs, self._begins, self._ends):
+            del numbers[:1]
+        del self.asked_at[:1]
+        del self.logged[:1]
+        del self.changes[:1]
+
+    def added(self, index: int) -> GtidSet:
+        """What one has that the one before had not."""
+        change = self.changes[index]
+        if change is None:
+            return EMPTY
+        if isinstance(change, str):
+            return GtidSet.of(change, self._begins[index], self._ends[index])
+        return change.added
+
+    def lost(self, index: int) -> GtidSet:
+        """What the one before had that this one has not."""
+        change = self.changes[index]
+        return change.lost if isinstance(change, _Change) else EMPTY
+
+    def observation(self, index: int, executed: GtidSet) -> Observation:
+        """One of them, whose state is `executed`."""
+        return Observation(
+            self.asked_at[index],
+            executed,
+            self.epochs[index],
+            self.asked_us[index],
+            self.answered_us[index],
+        )
+
+
+def _memory(change: _Change | str | None) -> int:
+    return _ENTRY_BYTES + (change.memory if isinstance(change, _Change) else 0)
 
 
 class Observations:
@@ -93,17 +177,22 @@ class Observations:
 
     What is kept is bounded by number and by bytes; the oldest go first. Without them a read has to
     see more than it must, and a lag is taken for smaller than it is.
-
-    Attributes:
-        memory: the bytes that what is kept takes, about, without the newest state.
     """
 
     def __init__(self) -> None:
-        self.memory = 0
-        self._entries: deque[_Entry] = deque()
+        self._entries = _Entries()
         self._newest = EMPTY  # the state of the last entry
         self._found: tuple[int, GtidSet] | None = None  # an entry's number, and its state
         self._told: Observation | None = None
+        # What `since` has said last, and of which moments it holds: later ones than the first.
+        self._since = EMPTY
+        self._after = inf
+        self._until = -inf
+
+    @property
+    def memory(self) -> int:
+        """The bytes that what is kept takes, about, without the newest state."""
+        return self._entries.memory
 
     def add(self, asked_at: float, executed: GtidSet) -> None:
         """Keep what the primary answered to a question of that moment, monotonic s."""
@@ -112,72 +201,73 @@ class Observations:
     def take(self, observation: Observation) -> None:
         """Keep an answer."""
         entries = self._entries
-        if not entries:
-            entry = _Entry(0, observation, observation.executed)
-        elif observation.asked_at >= entries[-1].asked_at:
-            entry = _Entry(entries[-1].number + 1, observation, self._newest)
+        if not self.any:
+            entries.append(observation, observation.executed)
+        elif observation.asked_at >= entries.asked_at[-1]:
+            entries.append(observation, self._newest)
         else:
             return
-        entries.append(entry)
-        self.memory += entry.memory
         self._newest = observation.executed
-        while len(entries) > _MOST or (self.memory > _MOST_BYTES and len(entries) > 1):
-            self.memory -= entries.popleft().memory
+        asked_at = entries.asked_at
+        while len(asked_at) > _MOST or (entries.memory > _MOST_BYTES and len(asked_at) > 1):
+            entries.drop_oldest()
+            if asked_at[0] >= self._until:
+                self._until = -inf  # what was found is gone
 
     def clear(self) -> None:
         """There is another primary: what the old one had says nothing about it."""
-        self._entries.clear()
-        self.memory = 0
+        self._entries = _Entries()
         self._newest = EMPTY
         self._found = None
         self._told = None
+        self._since = EMPTY
+        self._until = -inf
 
     def since(self, moment: float) -> GtidSet | None:
         """The oldest that was asked for at `moment` or later; None if there is none."""
-        oldest: _Entry | None = None
-        for entry in reversed(self._entries):
-            if entry.asked_at < moment:
-                break
-            oldest = entry
-        return None if oldest is None else self._state(oldest)
+        if self._after < moment <= self._until:
+            return self._since
+        asked_at = self._entries.asked_at
+        index = bisect_left(asked_at, moment)
+        if index == len(asked_at):
+            return None
+        self._since = self._state(index)
+        self._after = asked_at[index - 1] if index else -inf
+        self._until = asked_at[index]
+        return self._since
 
-    def _state(self, wanted: _Entry) -> GtidSet:
+    def _state(self, index: int) -> GtidSet:
         """What the primary had at an observation; found anew only if another was asked for last."""
-        newest = self._entries[-1].number
-        if wanted.number == newest:
+        last = len(self._entries.asked_at) - 1
+        if index == last:
             return self._newest
+        number = self._entries.first + index
         found = self._found
-        if found is not None and found[0] == wanted.number:
+        if found is not None and found[0] == number:
             return found[1]
-        if (
-            found is not None
-            and self._entries[0].number <= found[0] + 1  # none between them was given up
-            and newest - wanted.number > wanted.number - found[0] > 0
-        ):
+        # If an entry after the found one was given up, there is no way on from there.
+        before = -2 if found is None else found[0] - self._entries.first
+        if found is not None and before >= -1 and last - index > index - before > 0:
             # Reads ask for one moment after the other.
-            state = self._forward(found[1], found[0], wanted.number)
+            state = self._forward(found[1], before, index)
         else:
-            state = self._back(wanted.number)
-        self._found = wanted.number, state
+            state = self._back(index)
+        self._found = number, state
         return state
 
     def _forward(self, state: GtidSet, begin: int, end: int) -> GtidSet:
-        for entry in self._entries:
-            if begin < entry.number <= end:
-                state = (state - entry.lost) | entry.added
-            elif entry.number > end:
-                break
+        for index in range(begin + 1, end + 1):
+            state = (state - self._entries.lost(index)) | self._entries.added(index)
         return state
 
     def _back(self, end: int) -> GtidSet:
         state = self._newest
         added: list[GtidSet] = []
-        for entry in reversed(self._entries):
-            if entry.number == end:
-                break
-            added.append(entry.added)
-            if entry.lost:
-                state = (state - united(added)) | entry.lost
+        for index in range(len(self._entries.asked_at) - 1, end, -1):
+            added.append(self._entries.added(index))
+            lost = self._entries.lost(index)
+            if lost:
+                state = (state - united(added)) | lost
                 added.clear()
         added.reverse()  # a server's transactions come in order
         return state - united(added)
@@ -190,29 +280,22 @@ class Observations:
         """
         if self.is_logged(moment, required):
             return None
-        newest: _Entry | None = None
-        for entry in self._entries:
-            if entry.asked_at < moment:
-                continue
-            new = self._state(entry) if newest is None else entry.added
+        entries = self._entries
+        newest: int | None = None
+        for index in range(bisect_left(entries.asked_at, moment), len(entries.asked_at)):
+            new = self._state(index) if newest is None else entries.added(index)
             if not new <= required:
                 break
-            newest = entry
-            if entry.logged:
+            newest = index
+            if entries.logged[index]:
                 break
         if newest is None:
             self._told = None
             return None
-        self._told = Observation(
-            newest.asked_at,
-            self._state(newest),
-            newest.epoch,
-            newest.asked_us,
-            newest.answered_us,
-        )
-        if newest.logged:
+        self._told = entries.observation(newest, self._state(newest))
+        if entries.logged[newest]:
             return None
-        newest.logged = True
+        entries.logged[newest] = True
         return self._told
 
     def is_logged(self, moment: float, required: GtidSet) -> bool:
@@ -237,31 +320,34 @@ class Observations:
     @property
     def any(self) -> bool:
         """Whether the primary was ever seen."""
-        return bool(self._entries)
+        return len(self._entries.asked_at) > 0
 
     def staleness(self, applied: GtidSet) -> Staleness | None:
         """How old a state was when the primary was last seen; None if it never was.
 
         That does not grow while nothing is known of the primary, be it gone or idle.
         """
-        if not self._entries:
+        if not self.any:
             return None
-        oldest: _Entry | None = None
-        lacked = EMPTY
         missing = EMPTY if applied.covers(self._newest) else self._newest - applied
-        for entry in reversed(self._entries):
+        if not missing:
+            return Staleness(EMPTY, 0.0, known=True)
+        entries = self._entries
+        changes = entries.changes
+        oldest, lacked = 0, missing
+        for index in range(len(changes) - 1, -1, -1):
+            oldest, lacked = index, missing
+            change = changes[index]
+            if change is None:
+                continue
+            missing -= entries.added(index)
+            if isinstance(change, _Change):
+                missing |= change.lost - applied
             if not missing:
                 break
-            oldest, lacked = entry, missing
-            if entry.added:
-                missing -= entry.added
-            if entry.lost:
-                missing |= entry.lost - applied
-        if oldest is None:
-            return Staleness(EMPTY, 0.0, known=True)
-        least = self._entries[-1].asked_at - oldest.asked_at
-        return Staleness(lacked, least, known=oldest is not self._entries[0])
+        least = entries.asked_at[-1] - entries.asked_at[oldest]
+        return Staleness(lacked, least, known=oldest > 0)
 
     def unseen(self, now: float) -> float:
         """How long ago the primary was last seen, s; 0 if it never was."""
-        return now - self._entries[-1].asked_at if self._entries else 0.0
+        return now - self._entries.asked_at[-1] if self.any else 0.0

@@ -5,7 +5,11 @@ Statements say what they take and release (`routing.sql.session_locks`); `Pins` 
 held. It is forgotten only once it is certain that nothing is held any more.
 """
 
+from typing import Final
+
 from routing.sql.session_locks import Act, PinReason, SessionLock
+
+_NO_REASONS: Final[frozenset[PinReason]] = frozenset()  # one for all sessions
 
 
 class Pins:
@@ -16,7 +20,7 @@ class Pins:
     """
 
     def __init__(self) -> None:
-        self.reasons: frozenset[PinReason] = frozenset()
+        self.reasons = _NO_REASONS
         self._held: set[tuple[PinReason, str]] = set()
         # Locks nest. How often each may be held, by name; "" is for unknown names, and once there
         # is one of these, for all.
@@ -121,4 +125,4 @@ class Pins:
         if self._locks or self._countless:
             reasons.add(PinReason.NAMED_LOCK)
         if reasons != self.reasons:
-            self.reasons = frozenset(reasons)
+            self.reasons = frozenset(reasons) if reasons else _NO_REASONS

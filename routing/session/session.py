@@ -34,6 +34,7 @@ NO_ROLE: Final = "NONE"
 _WAIT_TIMEOUT_S: Final = 28800
 """wait_timeout of a server with default settings."""
 
+_NO_SERVERS: Final[frozenset[Server]] = frozenset()  # one for all sessions
 _ORDERED: Final = frozenset(
     {
         *("names", "character set", "character_set_client", "character_set_connection"),
@@ -143,7 +144,7 @@ class Session:
         self.trackers_pending = False
         self.result_trackers_pending = False
         self.trackers = Trackers(rules.tracking)
-        self.avoided: frozenset[Server] = frozenset()
+        self.avoided = _NO_SERVERS
         self.rejections = ReplicaRejections()
         self.diagnostics = DiagnosticsArea()
         self.preferred = preferred
@@ -328,7 +329,7 @@ class Session:
         self.user = user
         self.role = None
         self.role_version = 0
-        self.avoided = frozenset()
+        self.avoided = _NO_SERVERS
         self.rejections.clear()
 
     def set_variable(self, name: str, literal: str) -> None:

@@ -595,3 +595,13 @@ def test_bytes_of_one_gtid_are_read_as_its_text_is(uuid: str, colon: str, number
     found = GtidSet.parse(text.encode())
     assert found == expected
     assert found.text == expected.text
+
+
+def test_an_equal_set_is_the_one_that_is_near() -> None:
+    """What all connections of a server are told alike is kept once, however it came to be."""
+    near = GtidSet.parse(f"{U}:1-4") | GtidSet.parse(f"{U}:5-9")
+    assert GtidSet.parse(f"{U}:1-9", near) is near
+    assert GtidSet.parse(f"{U}:1-9", near) is near
+    assert near.text == f"{U}:1-9"
+    assert GtidSet.parse("") is EMPTY
+    assert GtidSet.parse("", near) is EMPTY

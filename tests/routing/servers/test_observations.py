@@ -1,16 +1,21 @@
 """What the primary had at past moments: the oldest state within a bound, and how old a state is."""
 
+import gc
 import tracemalloc
 from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.servers import observations as module
 from routing.servers.observations import Observation, Observations, Staleness
 
 U = "11111111-1111-1111-1111-111111111111"
+V = "22222222-2222-2222-2222-222222222222"
 
 
 def first(count: int) -> GtidSet:
@@ -235,3 +240,125 @@ def test_what_was_found_is_not_carried_past_what_was_given_up() -> None:
     for moment in range(10, 3620):
         observations.add(float(moment), first(moment + 1))
     assert observations.since(25.0) == first(26)
+
+
+class WholeStates:
+    """The same, as plainly as can be: every observation is kept whole, and each question a loop."""
+
+    def __init__(self) -> None:
+        self.kept: list[Observation] = []
+        self.told: Observation | None = None
+
+    def take(self, observation: Observation) -> None:
+        if not self.kept or observation.asked_at >= self.kept[-1].asked_at:
+            self.kept = [*self.kept, observation][-module._MOST :]
+
+    def since(self, moment: float) -> GtidSet | None:
+        return next((o.executed for o in self.kept if o.asked_at >= moment), None)
+
+    def staleness(self, applied: GtidSet) -> Staleness | None:
+        newer, oldest = Staleness(EMPTY, 0.0, known=True), self.kept and self.kept[0]
+        for found in reversed(self.kept):
+            if found.executed <= applied:
+                break
+            least = self.kept[-1].asked_at - found.asked_at
+            newer = Staleness(found.executed - applied, least, known=found is not oldest)
+        return newer if self.kept else None
+
+    def is_logged(self, moment: float, required: GtidSet) -> bool:
+        told = self.told
+        return told is not None and told.asked_at >= moment and told.executed <= required
+
+    def to_log(self, moment: float, required: GtidSet) -> Observation | None:
+        if self.is_logged(moment, required):
+            return None
+        self.told = None
+        for found in self.kept:
+            if found.asked_at < moment:
+                continue
+            if not found.executed <= required:
+                break
+            self.told = found
+            if found.logged:
+                break
+        if self.told is None or self.told.logged:
+            return None
+        self.told.logged = True
+        return self.told
+
+
+NUMBERS = st.sets(st.integers(1, 9), max_size=9)
+
+
+def set_of(numbers: set[int], others: set[int]) -> GtidSet:
+    return GtidSet({U: [(n, n + 1) for n in numbers], V: [(n, n + 1) for n in others]})
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Iterator[Observation]:
+    """What a primary answers, one after the other: mostly more, or the same, than before."""
+    found: list[Observation] = []
+    executed, asked_at = EMPTY, 0
+    for number in range(draw(st.integers(1, 14))):
+        change = draw(st.sampled_from(("more", "same", "other")))
+        if change != "same":
+            state = set_of(draw(NUMBERS), draw(NUMBERS))
+            executed = executed | state if change == "more" else state
+        asked_at += draw(st.integers(-1, 2))
+        found.append(
+            Observation(
+                *(float(asked_at), executed, number % 3, 10 * number, 10 * number + 1),
+                logged=draw(st.booleans()),
+            )
+        )
+    return iter(found)
+
+
+@given(answers(), st.lists(st.tuples(st.integers(-1, 15), NUMBERS, NUMBERS), max_size=6))
+def test_columns_say_what_whole_states_say(
+    answers: Iterator[Observation], questions: list[tuple[int, set[int], set[int]]]
+) -> None:
+    """With a bound that is passed, any changes, and questions in any order."""
+    most, module._MOST = module._MOST, 6  # type: ignore[misc]
+    try:
+        found, model = Observations(), WholeStates()
+        for answer in answers:
+            found.take(replace(answer))
+            model.take(answer)
+            for moment, numbers, others in questions:
+                state = set_of(numbers, others)
+                assert found.since(float(moment)) == model.since(float(moment))
+                assert found.staleness(state) == model.staleness(state)
+                for required in (state, model.since(float(moment)) or EMPTY):
+                    logged = model.is_logged(moment, required)
+                    assert found.is_logged(moment, required) is logged
+                    told, expected = (o.to_log(moment, required) for o in (found, model))
+                    assert told is None if expected is None else same(told, expected)
+    finally:
+        module._MOST = most  # type: ignore[misc]
+
+
+def same(one: Observation | None, other: Observation) -> bool:
+    fields = ("asked_at", "executed", "epoch", "asked_us", "answered_us", "logged")
+    return all(getattr(one, field) == getattr(other, field) for field in fields)
+
+
+def test_an_hour_leaves_no_objects_behind() -> None:
+    """Each would keep 1 MB from being given back, of which it may be the only thing that is left.
+
+    One interval is added at each look but for each tenth, where nothing is.
+    """
+    found = Observations()
+    found.add(0.0, first(1))
+    tracemalloc.start()
+    try:
+        for second in range(1, 3600):
+            state = GtidSet.parse(f"{U}:1-{1000 + second - (second % 10 == 0)}")
+            found.add(float(second), state)
+        gc.collect()
+        statistics = tracemalloc.take_snapshot().statistics("filename")
+    finally:
+        tracemalloc.stop()
+    assert sum(statistic.count for statistic in statistics) < 1000
+    assert sum(statistic.size for statistic in statistics) < 400_000
+    assert found.since(30.0) == first(1029)
