@@ -552,3 +552,21 @@ async def test_a_primary_is_not_silent_that_has_no_room() -> None:
         for client in (writes, rests):
             assert (await client.answer()).ok
         assert (await direct.query("SELECT COUNT(*) FROM t")).value == b"3"
+
+
+async def test_a_login_without_a_primary_finds_its_replica_full() -> None:
+    async with any_proxy_fixture(
+        1, max_server_connections=1, server_connection_timeout=0.1, connect_timeout=1.0
+    ) as proxy:
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
+        reads = await proxy.session()
+        gate = replica.faults.hold_reply(matching=b"SELECT 1")
+        reads.send(query("SELECT 1"))
+        await eventually(lambda: gate.held == 1)
+        await primary.stop()
+        await eventually(lambda: proxy.count("tidegate_clients_without_primary") == 1)
+        client = await proxy.connect()
+        assert (await client.log_in())[:3] == b"\xff\x10\x04"  # 1040
+        gate.open()
+        assert (await reads.answer()).value == b"1"
+        await proxy.session()

@@ -179,7 +179,7 @@ async def _begin_on_replica(
         ServerRefusedError: it says no.
         ServerUnreachableError: none answers.
     """
-    full: ServerFullError | None = None
+    full: ErrPacket | None = None  # not the exception, which holds this frame
     cause = "the primary cannot be reached, and no replica either"
     for replica in shared.topology.replicas:
         if replica.is_gone(shared.now()):
@@ -188,7 +188,7 @@ async def _begin_on_replica(
         try:
             return await shared.logins.begin_on(replica, login, tracking, shared.config.wait_budget)
         except ServerFullError as error:
-            full = error
+            full = error.error
         except NoDescriptorError:
             raise
         except ServerUnreachableError as error:
@@ -196,7 +196,7 @@ async def _begin_on_replica(
             shared.metrics.server_up(replica.name, False)
             cause = f"{cause}: {error}"
     if full is not None:
-        raise full
+        raise ServerFullError(full)
     raise ServerUnreachableError(cause)
 
 
