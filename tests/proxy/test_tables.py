@@ -96,7 +96,7 @@ def test_the_user_comes_before_the_schema_before_the_listener(
     config = from_text(path, text)
     expected = config.rules
     if present:
-        read = tables.read("users", {"x": {key: values[present[-1]]}})
+        read = tables.read("users", {"x": {key: values[present[-1]]}}, pytest.fail)
         expected = read["x"].applied_to(expected)
         assert expected != config.rules or values[present[-1]] == "primary"
     assert config.rules_for("u", "s", SECOND) == expected
