@@ -18,6 +18,7 @@ COPY proxy proxy
 COPY mysql_mocker mysql_mocker
 COPY spark_jobs spark_jobs
 COPY tidegate tidegate
+COPY packaging packaging
 RUN TIDEGATE_COMPILED=1 /tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && pip --python /opt/tidegate install --no-cache-dir --no-deps /wheels/*.whl
 

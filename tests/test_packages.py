@@ -1,6 +1,7 @@
 """What people install: packages that collide with nobody's, from a wheel and from the sdist."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import setup as build
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 SOURCES = (
-    *("tidegate", *build.PACKAGES),
+    *("tidegate", "packaging", *build.PACKAGES),
     *("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"),
     *PAGES,
 )
@@ -79,7 +80,12 @@ def python(installed: Path, *words: str, **environment: str) -> str:
 def test_nothing_is_installed_beside_tidegate(installed: Path) -> None:
     others = {f"{name}.py" for name in build.PACKAGES}
     names = {path.name for path in installed.iterdir()} - others
-    assert sorted(names) == ["tidegate", *(name for name in names if name.endswith(".dist-info"))]
+    # What is in .data goes below the installation's prefix: the manual page, completions, a unit.
+    assert {re.sub(r"-.*\.", ".", name) for name in names} == {
+        "tidegate",
+        "tidegate.data",
+        "tidegate.dist-info",
+    }
     (top_level,) = installed.glob("*.dist-info/top_level.txt")
     assert top_level.read_text().split() == ["tidegate"]
 
