@@ -513,6 +513,7 @@ def test_other_default_values_end_the_session(
 
 @in_several_workers
 def test_the_session_goes_on_after_a_restart(running: RunningProxy, primary: RealServer) -> None:
+    primary.query("DELETE FROM app.numbers WHERE n = 77")
     client = Client(running, "sharer", "a")
     away(running, client)
     primary.restart()
