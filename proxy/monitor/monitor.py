@@ -60,6 +60,7 @@ _STATEMENT_ERRORS: Final = frozenset(
         ServerErrorCode.ER_QUERY_INTERRUPTED,
         ServerErrorCode.ER_QUERY_TIMEOUT,
         ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+        ServerErrorCode.ER_NEW_ABORTING_CONNECTION,  # the account may not run its init_connect
     )
 )
 """Errors that say that the server has ended a statement of the monitor's, or its connection."""
