@@ -65,7 +65,12 @@ def test_a_new_certificate_ends_the_sessions_of_the_old_one(
     primary = cluster.primary
     authority = primary.data.parent / "authority.pem"
     shutil.copy(primary.ca_file, authority)
-    running = proxy(kept_connections="0", server_tls="verify_ca", server_tls_ca=str(authority))
+    running = proxy(
+        kept_connections="0",
+        server_tls="verify_ca",
+        server_tls_ca=str(authority),
+        without_primary="refuse",  # or a replica would let the client in
+    )
     reused(running)
     assert reused(running)
     kept = {name: (primary.data / name).read_bytes() for name in CERTIFICATES}
