@@ -156,7 +156,7 @@ def test_the_rules_for_statements_are_the_servers(cluster: Cluster, sql: str) ->
     [
         "sql_select_limit = 0",
         "sql_big_selects = 0, max_join_size = 1",
-        "max_execution_time = 1",
+        "max_execution_time = 60000",
         "autocommit = 0",
         "sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES'",
         "cte_max_recursion_depth = 1",
