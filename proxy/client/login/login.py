@@ -78,11 +78,13 @@ async def open_primary(
     primary = shared.topology.primary
     greeted = _still_usable(greeted, primary)
     reads_only = _reads_on(shared) and not primary.may_be_tried(shared.now())
+    tried = False  # the primary
     while True:
         try:
             if reads_only:
                 connection = await _begin_on_replica(shared, login, authentication, tracking)
             else:
+                tried = True
                 connection = await _log_in(
                     shared, login, authentication, tracking, greeted, current
                 )
@@ -94,11 +96,14 @@ async def open_primary(
                 return None
             login = replace(login, password=password)
         except ServerUnreachableError as error:
-            if reads_only or isinstance(error, NoDescriptorError) or not _reads_on(shared):
+            if reads_only and not tried:
+                reads_only = False  # nobody else lets the client in: perhaps the primary is back
+            elif reads_only or isinstance(error, NoDescriptorError) or not _reads_on(shared):
                 _not_connected(shared, channel, primary, error)
                 return None
-            _note_unreachable(shared, primary)
-            reads_only = True
+            else:
+                _note_unreachable(shared, primary)
+                reads_only = True
         current = greeted = None  # used up
     authentication.accepted()
     if connection.stage != SANDBOX and not may_enter(shared, channel, login, connection):
