@@ -54,6 +54,8 @@ CLIENT = (
     | Capability.CLIENT_MULTI_RESULTS
 )
 MODERN = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
+SHORTEST = {0x18: 7, 0x19: 5}
+"""COM_STMT_SEND_LONG_DATA and COM_STMT_CLOSE; what is shorter gets an error."""
 STEPS = 5_000
 """More rounds than any exchange of these tests can need."""
 
@@ -132,7 +134,7 @@ class FakeServer:
         if command == 0x03:
             self.statements.append(sql)
             return self._query(sql)
-        if len(payload) < {0x18: 7, 0x19: 5}.get(command, 0):
+        if len(payload) < SHORTEST.get(command, 0):
             return err(1835)  # though these have no answer otherwise
         if command in (0x01, 0x18, 0x19):
             return b""
@@ -464,7 +466,7 @@ def test_every_command_of_a_sound_client_is_answered(
         world.run()
         assert not client.closing, bytes(client.written)
         answer = client.take()
-        if command[0] in (0x18, 0x19):
+        if command[0] in (0x18, 0x19) and len(command) >= SHORTEST[command[0]]:
             assert not answer
         else:
             assert answer[3] == 1
