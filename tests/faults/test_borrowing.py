@@ -74,6 +74,19 @@ async def test_so_is_a_long_one() -> None:
         assert proxy.count(RESTING) == 0
 
 
+async def test_a_session_that_was_woken_for_a_kill_does_not_rest_at_once() -> None:
+    """Else the KILL, which goes to the primary next, finds no thread: no command has come."""
+    async with sharing_fixture() as proxy:
+        client = await proxy.session()
+        await away(proxy, client)
+        (session,) = proxy.shared.sessions
+        assert await session.wake() is None
+        session.rest()  # a look that comes between
+        await asyncio.sleep(0.05)
+        assert not session.is_away
+        assert session.thread_of("app")
+
+
 async def test_a_long_command_borrows_a_connection() -> None:
     async with sharing_fixture() as proxy:
         client = await proxy.session()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -20,7 +19,6 @@ from tests.real_mysql.test_kept_connections import Client
 from tests.real_mysql.test_kept_primary import worker_pids
 from tests.support.waiting import eventually
 
-UNKNOWN_THREAD = 1094
 RESTING = "tidegate_clients_resting"
 UNANSWERED = "tidegate_kills_unanswered_total"
 WORKERS = 3
@@ -103,20 +101,10 @@ def rests(running: RunningProxy, many: int) -> None:
         eventually(lambda: running.metric(RESTING) == many)
 
 
-def error(client: Client, sql: str, *, again: bool = True) -> int:
-    """The code of an error; 0 for none.
-
-    A KILL is repeated where there is no such thread: a session that rests needs a connection to be
-    killed, and on a busy machine may have had none in time.
-    """
-    code = 0
-    for pause in (0.2, 0.5, 1.0, 0.0):
-        packet = client.query(sql)[-1][1]
-        code = ErrPacket.parse(packet).code if packet[0] == 0xFF else 0
-        if code != UNKNOWN_THREAD or not again:
-            break
-        time.sleep(pause)
-    return code
+def error(client: Client, sql: str) -> int:
+    """The code of an error; 0 for none."""
+    packet = client.query(sql)[-1][1]
+    return ErrPacket.parse(packet).code if packet[0] == 0xFF else 0
 
 
 def is_there(client: Client) -> bool:
@@ -208,7 +196,7 @@ def test_ids_of_nobody_are_unknown(
     gone.quit()
     count = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
     assert primary.value(count, departed) == "0"
-    assert error(killer, f"KILL {departed}", again=False) == 1094
+    assert error(killer, f"KILL {departed}") == 1094
     with Client(primary, "admin", "a", database=None) as direct:
         for number in ("0", "4294967295", "4294967296", "9223372036854775807", "9" * 20):
             sql = f"KILL {number}"
@@ -245,7 +233,7 @@ def test_a_worker_that_is_killed_or_frozen_hinders_nobody_for_long(
     gone = client_at(sharing, clients, "owner", 1)
     rests(sharing, 3)
     os.kill(pid_of(sharing, 1), signal.SIGKILL)
-    assert error(killer, f"KILL {connection_id_of(gone)}", again=False) == 1094
+    assert error(killer, f"KILL {connection_id_of(gone)}") == 1094
     assert error(killer, f"KILL {connection_id_of(client)}") == 0
     eventually(partial(is_gone, client))
     again = client_at(sharing, clients, "owner", 1)  # its successor is asked like it
@@ -255,7 +243,7 @@ def test_a_worker_that_is_killed_or_frozen_hinders_nobody_for_long(
     try:
         assert error(killer, f"KILL {connection_id_of(other)}") == 0
         eventually(partial(is_gone, other))
-        assert error(killer, f"KILL {connection_id_of(again)}", again=False) == 1094
+        assert error(killer, f"KILL {connection_id_of(again)}") == 1094
     finally:
         os.kill(pid_of(sharing, 1), signal.SIGCONT)
     eventually(lambda: sharing.metric(UNANSWERED) == 1)

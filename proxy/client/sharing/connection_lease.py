@@ -611,6 +611,7 @@ class ConnectionLease:
         self._rests_no_more()
         carrying.carried = None
         carrying.unnamed = not named
+        self._seen = None  # or a KILL, for which no command came, would find it resting again
         self._settings.on_connect(tracking)
         if self._state.trackers.are_the_clients:
             self._settings.restore()
