@@ -235,12 +235,12 @@ def _of_channel(config: Config, channel: Channel, known: set[str]) -> _Judged:
 
 def _of_pair(primary: ServerFacts, replica: ServerFacts) -> _Judged:
     """What differs between a replica and its primary."""
-    told = differences(primary.defaults, replica.defaults)
-    if told:
+    differing = differences(primary.defaults, replica.defaults)
+    if differing:
         yield (
             Severity.NOTE,
-            "its sessions begin with other values than the primary's, so each is told the"
-            f" primary's: {', '.join(sorted(told))}",
+            "its sessions begin with other values than the primary's, so each is differing the"
+            f" primary's: {', '.join(sorted(differing))}",
         )
     for name in _OF_WHOLE_SERVER:
         here, there = replica.variables.get(name), primary.variables.get(name)

@@ -443,22 +443,22 @@ class ClientSession:
         name = self._topology.primary.name
         refused = refusal.no_primary(name, cause, may_write=current.outcome.may_write)
         text = text_of(command, self._session_context.query_attributes)
-        what = substitute(command, text, self._state)
+        stand_in = substitute(command, text, self._state)
         replicas = self._replicas_in_turn()
         if not replicas or not (self._state.without_primary or command.code is Code.COM_PING):
-            what = "refuse"
-        if what == "replica" and self._substituted is not command:
+            stand_in = "refuse"
+        if stand_in == "replica" and self._substituted is not command:
             self._substituted = command
             self._start(self._substitute(replicas, refused), "a replica in the primary's place")
-        elif what in ("refuse", "replica"):
+        elif stand_in in ("refuse", "replica"):
             self._perform(self._read.no_primary(refused, self._now()))
         else:
-            self._carry_out(command, what)
+            self._carry_out(command, stand_in)
 
-    def _carry_out(self, command: Command, what: Substitute) -> None:
+    def _carry_out(self, command: Command, stand_in: Substitute) -> None:
         """Carry out in the primary's place what needs no server."""
         state, warnings = self._state, 0
-        if what == "reset":
+        if stand_in == "reset":
             self._command_effects.reset_without_primary()
             if self._lease is not None:
                 self._lease.reset_without_primary()
@@ -466,11 +466,11 @@ class ClientSession:
             state.diagnostics.affects_none()
             warnings = state.diagnostics.warning_count
         else:
-            if what == "set" and command.statement is not None:
+            if stand_in == "set" and command.statement is not None:
                 set_mode(command.statement.assignments[0], state)
                 if self._lease is not None:
                     self._lease.changed_without_primary()
-            elif what == "end":
+            elif stand_in == "end":
                 self._servers.end_transactions()
                 state.transaction.on_ended_unheard_of()
             state.diagnostics.proxy_answered(0)
