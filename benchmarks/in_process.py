@@ -17,6 +17,7 @@ from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
 from proxy.serve import build as build_shared
+from proxy.shared.live_config import LiveConfig
 from proxy.tls.materials import build, make_key_ring
 
 _PASSWORD: Final = "trace"  # of an account that lives as long as this program
@@ -70,7 +71,7 @@ async def serving(apply_delay: float, routing_log: Path | None = None) -> AsyncI
         if log is not None:
             log.start()
             records = log.records
-        proxy = build_shared(config, materials, metrics, records, 0)
+        proxy = build_shared(LiveConfig(config, materials), metrics, records, 0)
         monitor = Monitor(proxy)
         await monitor.start()
         await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)

@@ -10,6 +10,8 @@ from typing import Final, NoReturn
 
 from proxy.config import Config, ConfigError, load
 from proxy.config.options import OPTIONS, did_you_mean
+from proxy.config.reading import control_socket
+from proxy.reload.hangup import Hangup
 from proxy.version import description
 
 USAGE_ERROR: Final = 2
@@ -21,6 +23,7 @@ examples:
   tidegate run --primary db1 --replicas db2,db3
   tidegate run --config tidegate.toml --wait-budget 500ms --metrics 127.0.0.1:9477
   tidegate check --config tidegate.toml
+  tidegate reload --config tidegate.toml
   tidegate audit --log /var/log/tidegate --out report
   tidegate binlog /var/lib/mysql/binlog.000042
   tidegate demo
@@ -40,6 +43,17 @@ examples:
   tidegate run --config tidegate.toml --listen :6446 --log-level debug
 """
 
+
+_RELOAD_EXAMPLES: Final = """\
+The running proxy reads the file, environment and command line that it was started with. Here they
+only tell where its control socket is: give the same --config, or --control-socket, or --state-dir.
+Exit status: 0 if all that has changed was applied, 1 if something needs a restart, 2 if nothing was
+changed because of errors, or no proxy answers.
+
+examples:
+  tidegate reload --config tidegate.toml
+  tidegate reload --control-socket /run/tidegate/control.sock
+"""
 
 _MOCK_EXAMPLES: Final = """\
 The command prints one line with name and address for each server, then "ready". docs/mocker.md says
@@ -71,7 +85,9 @@ def _dispatch(argv: Sequence[str] | None) -> int:
         raise ConfigError(_unknown(unknown[0], namespace.command))
     match namespace.command:
         case "run":
-            return _run(_config(namespace))
+            return _run(namespace)
+        case "reload":
+            return _reload(namespace)
         case "check":
             return _check(_config(namespace), connects=namespace.connect)
         case "binlog":
@@ -86,11 +102,25 @@ def _dispatch(argv: Sequence[str] | None) -> int:
             return USAGE_ERROR
 
 
-def _run(config: Config) -> int:
+def _run(namespace: argparse.Namespace) -> int:
+    hangup = Hangup()
+    config = _config(namespace)
     # Loaded here, since the other commands need neither uvloop nor an event loop.
     from proxy import workers
 
-    return workers.run(config)
+    return workers.run(config, reading=workers.Reading(lambda: _config(namespace), hangup))
+
+
+def _reload(namespace: argparse.Namespace) -> int:
+    from proxy.reload import command
+
+    path = control_socket(namespace.config, _given(namespace), os.environ)
+    if path is None:
+        raise ConfigError(
+            "no control socket is known: give the --config FILE of the running proxy, or its"
+            " --state-dir or --control-socket; or send the process a SIGHUP"
+        )
+    return command.run(path)
 
 
 def _check(config: Config, *, connects: bool) -> int:
@@ -146,9 +176,13 @@ def _mock(namespace: argparse.Namespace) -> int:
 
 
 def _config(namespace: argparse.Namespace) -> Config:
+    return load(namespace.config, _given(namespace), os.environ)
+
+
+def _given(namespace: argparse.Namespace) -> dict[str, list[str]]:
+    """The options of the command line, as texts."""
     texts = {option.name: getattr(namespace, option.attribute) for option in OPTIONS}
-    given = {name: text for name, text in texts.items() if text}
-    return load(namespace.config, given, os.environ)
+    return {name: text for name, text in texts.items() if text}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -189,6 +223,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="log in to each server as monitor-user, and say what is missing there or differs",
     )
     _add_options(check)
+    reload = _command(
+        commands,
+        "reload",
+        "have the running proxy read its configuration anew, and print what came of that",
+        _RELOAD_EXAMPLES,
+    )
+    _add_options(reload)
     # The audit reads its own options.
     commands.add_parser("audit", help="check a routing log with Spark", add_help=False)
     binlog = _command(
@@ -287,7 +328,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _unknown(argument: str, command: str | None) -> str:
-    if command in ("run", "check") and argument.startswith("--"):
+    if command in ("run", "check", "reload") and argument.startswith("--"):
         name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
         return f"--{name}: unknown option{did_you_mean(name, '--')}"
     return f"{argument}: not understood; see tidegate {command or ''} --help"

@@ -16,6 +16,7 @@ from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.monitor.name_watch import NameWatch
 from proxy.observe.ledger import Ledger
+from proxy.reload.worker_config import follow_changes
 from proxy.server.logins import Logins
 from proxy.server.pool import Pool
 from proxy.server.server_greeting import ServerGreeting
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
-    from proxy.tls.materials import Materials
+    from proxy.shared.live_config import LiveConfig
     from routing.record import RecordStream
 
 _log = logging.getLogger(__name__)
@@ -63,13 +64,13 @@ _GC_THRESHOLDS: Final = (20_000, 20, 50)
 
 
 def build(
-    config: Config,
-    materials: Materials,
+    live: LiveConfig,
     metrics: Metrics,
     records: RecordStream | None,
     worker: int,
 ) -> Shared:
     """Make what the sessions of a worker share; `records` takes their routing records."""
+    config = live.config
     loop = asyncio.get_running_loop()
     topology = Topology(
         str(config.primary),
@@ -100,13 +101,12 @@ def build(
         kept_scopes = KeptScopes(
             config.state_dir, scopes, topology, config.scope_limit, metrics, time.monotonic
         )
-    executed_gtids = ExecutedGtids(config, materials, time.monotonic)
-    pool = Pool(config, metrics, loop)
-    slots = Slots(config, metrics, loop)
+    executed_gtids = ExecutedGtids(live, time.monotonic)
+    pool = Pool(live, metrics, loop)
+    slots = Slots(live, metrics, loop)
     return Shared(
-        config=config,
+        live=live,
         worker=worker,
-        materials=materials,
         metrics=metrics,
         ledger=ledger,
         # uvloop's own clock stands still during a turn of the loop, and counts whole milliseconds:
@@ -125,20 +125,18 @@ def build(
         primary_epoch=PrimaryEpoch(
             topology, sessions, executed_gtids, sharing, kept_scopes, ledger, metrics
         ),
-        primary_presence=PrimaryPresence(
-            topology, config, materials, metrics, tasks.start, time.monotonic
-        ),
+        primary_presence=PrimaryPresence(topology, live, metrics, tasks.start, time.monotonic),
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
         waits=Waits(),
         pool=pool,
         slots=slots,
-        logins=Logins(config, materials, metrics, pool, slots),
+        logins=Logins(live, metrics, pool, slots),
         server_greeting=ServerGreeting(),
         client_profiles=ClientProfile(),
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
         classifier=Classifier(),
-        catalogues=Catalogues(config, metrics, tasks.start, loop),
+        catalogues=Catalogues(live, metrics, tasks.start, loop),
         audits=Audits(config.self_audit),
     )
 
@@ -156,8 +154,7 @@ def connection_count(shared: Shared) -> int:
 
 
 async def serve(
-    config: Config,
-    materials: Materials,
+    live: LiveConfig,
     metrics: Metrics,
     routing_log: RoutingLog | None,
     worker: int,
@@ -167,8 +164,7 @@ async def serve(
     """Serve clients until `stop` is set, and then until they have been let go.
 
     Args:
-        config: the configuration.
-        materials: keys and TLS contexts.
+        live: the configuration that counts now.
         metrics: the worker's counts.
         routing_log: where records go, already started; None if there is no log.
         worker: its number, from 0.
@@ -180,26 +176,27 @@ async def serve(
         StateError: the state directory cannot be used.
     """
     records = None if routing_log is None else routing_log.records
-    shared = build(config, materials, metrics, records, worker)
+    shared = build(live, metrics, records, worker)
+    names = NameWatch(shared)
+    monitor = Monitor(shared)
+    idle_release = IdleRelease(live, shared.sessions)
+    follow_changes(shared, monitor, idle_release)  # before anything waits: a change may come
     if shared.kept_scopes is not None:
         await shared.kept_scopes.start()  # before any client can write
     if shared.other_workers is not None:
         await shared.other_workers.start(shared.kill_targets.answer)
-    names = NameWatch(shared)
     names.start()
-    monitor = Monitor(shared)
     await monitor.start()
-    await shared.server_greeting.learn(shared.topology.primary, config, metrics)
-    listeners = [Listener(shared, address) for address in config.addresses]
+    await shared.server_greeting.learn(shared.topology.primary, live.config, metrics)
+    listeners = [Listener(shared, address) for address in live.config.addresses]
     liveness = Liveness(shared)
-    ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
+    ports = [await listener.start(reuse_port=live.config.workers > 1) for listener in listeners]
     # Objects that exist now stay for good, and neither statements nor sessions leave reference
     # cycles behind: let the garbage collector look only at newer objects, and seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     liveness.start()
-    idle_release = IdleRelease(config, shared.sessions)
     idle_release.start()
     keepalive = Keepalive(shared.sessions)
     keepalive.start()
@@ -211,7 +208,7 @@ async def serve(
     try:
         await stop.wait()
         metrics.draining = True
-        await asyncio.sleep(config.drain_delay)
+        await asyncio.sleep(live.config.drain_delay)
         for listener in listeners:
             listener.stop()
         await drain(shared)

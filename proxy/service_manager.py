@@ -7,6 +7,7 @@ next one for longer than ``WatchdogSec=``. Where nobody asked for that, nothing 
 import logging
 import os
 import socket
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -30,6 +31,7 @@ class ServiceManager:
         # An abstract socket's name begins with a zero byte, which no environment can hold.
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self._failed = False
+        self._status = ""  # of a process that serves clients
         limit = environment.get(_WATCHDOG, "")
         process = environment.get(_WATCHDOG_PROCESS, str(os.getpid()))
         watches = bool(self._address) and limit.isdigit() and process == str(os.getpid())
@@ -37,10 +39,22 @@ class ServiceManager:
 
     def ready(self, status: str) -> None:
         """Clients are served; `status` is a line for people."""
+        self._status = status
         self._send(f"READY=1\nSTATUS={status}")
+
+    def reloading(self) -> None:
+        """The configuration is read anew, as a service of ``Type=notify-reload`` says it."""
+        if self._status:
+            self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def reloaded(self) -> None:
+        """That has ended, whatever came of it."""
+        if self._status:
+            self.ready(self._status)
 
     def stopping(self) -> None:
         """The process is about to end."""
+        self._status = ""
         self._send("STOPPING=1\nSTATUS=lets its sessions go")
 
     def alive(self) -> None:

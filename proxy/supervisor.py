@@ -18,23 +18,33 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from queue import SimpleQueue
 from types import FrameType
 from typing import Final
 
 from proxy.config import Config
 from proxy.observe.snapshot import Snapshot
+from proxy.reload.answer import Answer
+from proxy.reload.reloader import CannotReloadError
+from proxy.reload.source import Change
 from proxy.tls.materials import KeyRing
 from proxy.worker import (
     CANNOT_SERVE,
     HEARTBEAT,
     SNAPSHOT,
     STOP,
+    Changed,
     Heartbeat,
     Lifecycle,
+    ReloadWanted,
     Report,
+    Request,
     Serve,
     child,
 )
@@ -48,6 +58,8 @@ FIRST_PAUSE_S: Final = 0.5
 LAST_PAUSE_S: Final = 30.0
 LONG_LIFE_S: Final = 60.0
 """For a worker that lived this long, the pauses begin with the first one again."""
+CHANGE_TIMEOUT_S: Final = 30.0
+"""How long workers may take to come up, and to put another configuration in place."""
 HEARTBEAT_INTERVAL_S: Final = 1.0
 MISSED_HEARTBEATS: Final = 10
 """After so many looks without a heartbeat a worker is killed."""
@@ -64,6 +76,7 @@ class ChildWorker:
         self.port = 0  # it listens there; 0: not yet
         self.trouble = ""  # why clients' writes cannot be served there
         self.restart_at: float | None = None
+        self.reloads_wanted = 0  # asked for there, and not passed on yet
         self._pipe: Connection | None = None
         self._beating = True  # it has answered since it was asked for a heartbeat
         self._missed = 0  # looks since then
@@ -74,6 +87,7 @@ class ChildWorker:
         self._asked = False
         self._answered = threading.Event()
         self._snapshot: Snapshot | None = None
+        self._changing: list[Callable[[str], None]] = []  # told how each change went
 
     def start(self, serve: Serve, config: Config, ring: KeyRing) -> None:
         """Start a process; it sends the port that it listens on."""
@@ -87,10 +101,10 @@ class ChildWorker:
             name=f"worker {self.number}",
             daemon=True,
         )
-        # The process inherits that SIGINT is blocked: a terminal's Ctrl-C must not end it before
-        # the supervisor decides what to do.
+        # The process inherits that SIGINT and SIGHUP are blocked: a terminal's Ctrl-C must not end
+        # it before the supervisor decides what to do, and a SIGHUP for the group must not at all.
         resource_tracker.ensure_running()  # its start, which would be part of it, unblocks signals
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
             self.process.start()
         finally:
@@ -119,6 +133,11 @@ class ChildWorker:
                     self.trouble = report
                 elif isinstance(report, Heartbeat):
                     self._beating = True
+                elif isinstance(report, Changed):
+                    if self._changing:
+                        self._changing.pop(0)(report.error)
+                elif isinstance(report, ReloadWanted):
+                    self.reloads_wanted += 1
                 else:
                     self._snapshot, self._asked = report, False
                     self._answered.set()
@@ -144,6 +163,27 @@ class ChildWorker:
         self.restart_at = now + pause
         self._pause = min(2 * pause, LAST_PAUSE_S)
         return pause
+
+    def change(self, change: Change, then: Callable[[str], None]) -> None:
+        """Give the process another configuration.
+
+        Args:
+            change: the configuration.
+            then: is called once: with what went wrong, or "" if nothing did. One that ends is
+                started again with that configuration.
+        """
+        self._changing.append(then)
+        if not self._send(change):
+            self._forget_changes()
+
+    def reloaded(self, answer: Answer) -> None:
+        """Tell the process what came of a reload that it wanted."""
+        self._send(answer)
+
+    def _forget_changes(self) -> None:
+        changing, self._changing = self._changing, []
+        for then in changing:
+            then("")
 
     def stop(self) -> None:
         """Ask the process to end gracefully."""
@@ -189,7 +229,7 @@ class ChildWorker:
             self._answered.wait(max(timeout, 0))
         return self._snapshot
 
-    def _send(self, request: str) -> bool:
+    def _send(self, request: Request) -> bool:
         with self._sending:
             try:
                 if self._pipe is not None:
@@ -206,6 +246,7 @@ class ChildWorker:
             self._pipe, self._asked = None, False
         self._snapshot = None
         self._answered.set()
+        self._forget_changes()
 
 
 class Supervisor:
@@ -219,11 +260,15 @@ class Supervisor:
 
     Attributes:
         restarts: number of workers that ended unexpectedly and were started again.
+        reload: reloads the configuration; None if nobody can. It is called in threads.
 
     """
 
     def __init__(self, config: Config, ring: KeyRing, serve: Serve, lifecycle: Lifecycle) -> None:
         self.restarts = 0
+        self.reload: Callable[[], Answer] | None = None
+        self._changes: SimpleQueue[tuple[Change, Callable[[int, str], None]]] = SimpleQueue()
+        self._up = threading.Event()  # all have come up, or it stops
         self._config = config
         self._ring = ring
         self._serve = serve
@@ -283,9 +328,48 @@ class Supervisor:
                 for worker in self._workers
             }
 
+    def change(self, change: Change) -> list[str]:
+        """Give all workers another configuration, now and when they are started again.
+
+        To be called from another thread than `run`. It waits until all have come up.
+
+        Returns:
+            What went wrong, worker by worker.
+
+        Raises:
+            CannotReloadError: the workers stop, or do not come up.
+        """
+        if not self._up.wait(CHANGE_TIMEOUT_S):
+            raise CannotReloadError("the workers have not come up yet")
+        if self._stop_deadline is not None:
+            raise CannotReloadError(DRAINING)
+        errors: dict[int, str] = {}
+        answered = threading.Semaphore(0)
+
+        def then(number: int, error: str) -> None:
+            errors[number] = error
+            answered.release()
+
+        self._changes.put((change, then))
+        self._wake()
+        deadline = time.monotonic() + CHANGE_TIMEOUT_S
+        for _ in self._workers:
+            answered.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        silent = "it does not answer; the configuration counts there when it does"
+        return [
+            f"worker {worker.number}: {error}"
+            for worker in self._workers
+            if (error := errors.get(worker.number, silent))
+        ]
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1
-        os.write(self._wake_write, b"!")  # ends the wait
+        self._wake()
+
+    def _wake(self) -> None:
+        """End the wait."""
+        with suppress(BlockingIOError):  # it is full, and so wakes in any case
+            os.write(self._wake_write, b"!")
 
     def _handles(self) -> list[Connection | int]:
         return [handle for worker in self._workers for handle in worker.handles()]
@@ -300,6 +384,8 @@ class Supervisor:
 
     def _look(self) -> None:
         """Act on what has changed."""
+        self._take_changes()
+        self._pass_on_reloads()
         if self._signals and self._stop_deadline is None:
             _log.info("stopping %d workers", len(self._workers))
             self._stop()
@@ -320,7 +406,31 @@ class Supervisor:
             self._kill()
         if not self._came_up and all(worker.port for worker in self._workers):
             self._came_up = True
+            self._up.set()
             self._lifecycle.ready(self._config.listen.port)
+
+    def _take_changes(self) -> None:
+        """Give the workers the configurations that came from other threads."""
+        while not self._changes.empty():
+            change, then = self._changes.get()
+            self._config, self._ring = change.config, change.ring
+            for worker in self._workers:
+                worker.change(change, partial(then, worker.number))
+
+    def _pass_on_reloads(self) -> None:
+        """Reload in a thread where that was asked for in a worker."""
+        for worker in self._workers:
+            while worker.reloads_wanted:
+                worker.reloads_wanted -= 1
+                threading.Thread(
+                    target=self._reload_for, args=(worker,), name="reload", daemon=True
+                ).start()
+
+    def _reload_for(self, worker: ChildWorker) -> None:
+        answer = Answer(errors=("nobody can reload here",))
+        if self.reload is not None:
+            answer = self.reload()
+        worker.reloaded(answer)
 
     def _ask_for_heartbeats(self) -> None:
         for worker in self._workers:
@@ -356,6 +466,7 @@ class Supervisor:
         for worker in self._workers:
             worker.restart_at = None
             worker.stop()
+        self._up.set()  # whoever waits for it is told that it stops
 
     def _kill(self) -> None:
         self._killed = True

@@ -19,14 +19,17 @@ from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import LogLimits, RoutingLog
 from proxy.observe.snapshot import Snapshot
+from proxy.reload.answer import Answer
+from proxy.reload.source import Change
+from proxy.shared.live_config import LiveConfig
 from proxy.state.sqlite_file import StateError
-from proxy.tls.materials import KeyRing, Materials, build
+from proxy.tls.materials import KeyRing, Materials, build, renew
 
 Serve = Callable[
-    [Config, Materials, Metrics, RoutingLog | None, int, asyncio.Event, Callable[[int], None]],
+    [LiveConfig, Metrics, RoutingLog | None, int, asyncio.Event, Callable[[int], None]],
     Coroutine[object, object, None],
 ]
-"""``serve(config, materials, metrics, routing_log, worker, stop, ready)``, see `proxy.serve`."""
+"""``serve(live, metrics, routing_log, worker, stop, ready)``, see `proxy.serve`."""
 
 SNAPSHOT: Final = "snapshot"
 HEARTBEAT: Final = "heartbeat"
@@ -38,9 +41,26 @@ class Heartbeat:
     """The answer to a `HEARTBEAT`: the event loop has run."""
 
 
-Report = int | str | Heartbeat | Snapshot
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The answer to a `Change`: that counts now, unless there is an error."""
+
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadWanted:
+    """Somebody asked the child for a reload: all workers are to have it."""
+
+
+Report = int | str | Heartbeat | Snapshot | Changed | ReloadWanted
 """What a child tells the supervisor: the port that it listens on, once; then heartbeats, snapshots,
-and why clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
+answers to changes of the configuration, requests for a reload, and why clients' writes cannot be
+served (`Metrics.trouble`), whenever that changes."""
+
+Request = str | Change | Answer
+"""What the supervisor tells a child: `SNAPSHOT`, `HEARTBEAT` or `STOP`; a change of the
+configuration; and what came of the reload that was asked for there."""
 
 CANNOT_SERVE: Final = 1
 """Exit status of a process that could not listen, or not use a file that it needs."""
@@ -49,11 +69,45 @@ _log = logging.getLogger(__name__)
 
 
 class WorkerLoop:
-    """The event loop of a worker, for other threads."""
+    """The event loop of a worker, for other threads.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    Attributes:
+        live: its configuration.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event, live: LiveConfig, ring: KeyRing
+    ) -> None:
+        self.live = live
         self._loop = loop
         self._stop = stop
+        self._ring = ring
+
+    def change(self, change: Change, then: Callable[[str], None]) -> None:
+        """Have the loop put another configuration in place; only one thread may call this.
+
+        Args:
+            change: the configuration.
+            then: is called when that is done, with what went wrong, or "".
+        """
+        live = self.live
+        try:
+            materials = renew(live.materials, (live.config, self._ring), change.config, change.ring)
+        except ConfigError as error:
+            then(str(error))
+            return
+        self._ring = change.ring
+
+        def put() -> None:
+            try:
+                live.change(change.config, materials)
+            except Exception as error:  # a defect: whoever waits is told, and the log has the rest
+                _log.exception("another configuration could not be put in place")
+                then(error_text(error))
+            else:
+                then("")
+
+        self.call(put)
 
     def call(self, function: Callable[[], object]) -> None:
         """Have a function called by the loop, once it comes to that; never, if it has ended."""
@@ -95,7 +149,7 @@ class Lifecycle:
 def run_worker(
     serve: Serve,
     config: Config,
-    materials: Materials,
+    ring: KeyRing,
     metrics: Metrics,
     worker: int,
     lifecycle: Lifecycle,
@@ -107,7 +161,7 @@ def run_worker(
     Args:
         serve: the proxy itself.
         config: the configuration.
-        materials: keys and certificates.
+        ring: its keys.
         metrics: the worker's counts.
         worker: the number of this worker, from 0.
         lifecycle: who is told of its start, and what stops it.
@@ -116,19 +170,23 @@ def run_worker(
     async def main(routing_log: RoutingLog | None) -> None:
         stop = asyncio.Event()
         serving = asyncio.ensure_future(
-            serve(config, materials, metrics, routing_log, worker, stop, lifecycle.ready)
+            serve(live, metrics, routing_log, worker, stop, lifecycle.ready)
         )
         _stop_on(lifecycle, stop, serving)
+        if lifecycle.started is not None:
+            lifecycle.started(WorkerLoop(asyncio.get_running_loop(), stop, live, ring))
         await serving
 
     try:
-        with _routing_log(config, metrics, worker) as routing_log:
+        live = LiveConfig(config, build(config, ring))
+        _follow_log_options(live, worker)
+        with _routing_log(live, metrics, worker) as routing_log:
             uvloop.run(main(routing_log))
     except OSError as error:
         addresses = ", ".join(map(str, config.addresses))
         _log.error("cannot serve on %s: %s", addresses, error_text(error))
         return CANNOT_SERVE
-    except (StateError, _RoutingLogError) as error:
+    except (ConfigError, StateError, _RoutingLogError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
     except asyncio.CancelledError:
@@ -136,17 +194,30 @@ def run_worker(
     return 0
 
 
+def _follow_log_options(live: LiveConfig, worker: int) -> None:
+    """Let this process's messages follow the options for them."""
+
+    def on_change(before: Config, _: Materials) -> None:
+        config = live.config
+        if (before.log_level, before.log_format) != (config.log_level, config.log_format):
+            number = worker if config.workers > 1 else None
+            log.configure(config.log_level, config.log_format, number)
+
+    live.follow(on_change)
+
+
 class _RoutingLogError(Exception):
     """The routing log cannot be written."""
 
 
 @contextmanager
-def _routing_log(config: Config, metrics: Metrics, worker: int) -> Iterator[RoutingLog | None]:
+def _routing_log(live: LiveConfig, metrics: Metrics, worker: int) -> Iterator[RoutingLog | None]:
     """A worker's routing log while it runs; None if there is to be none.
 
     Raises:
         _RoutingLogError: it cannot be written.
     """
+    config = live.config
     if config.routing_log is None:
         yield None
         return
@@ -171,6 +242,16 @@ def _routing_log(config: Config, metrics: Metrics, worker: int) -> Iterator[Rout
             keep=config.routing_log_keep,
         )
         upkeep.start()
+
+    def on_change(_: Config, __: Materials) -> None:
+        routing_log.configure(live.config.routing_log_sync)
+        if upkeep is not None:
+            upkeep.configure(
+                pack=live.config.routing_log_compression == "zstd",
+                keep=live.config.routing_log_keep,
+            )
+
+    live.follow(on_change)
     try:
         yield routing_log
     finally:
@@ -196,24 +277,18 @@ def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[No
 
     for number in lifecycle.signals:
         loop.add_signal_handler(number, on_signal)
-    if lifecycle.started is not None:
-        lifecycle.started(WorkerLoop(loop, stop))
     if lifecycle.alive_interval:
         show_life()
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor reads the configuration for all
     log.configure(config.log_level, config.log_format, worker)
     supervisor = _Supervisor(pipe)
-    try:
-        materials = build(config, ring)
-    except ConfigError as error:  # a file has changed since the first process read it
-        _log.error("%s", error)
-        raise SystemExit(CANNOT_SERVE) from error
     # SIGINT, which a terminal sends to all processes, is the supervisor's.
     lifecycle = Lifecycle(supervisor.report, supervisor.listen, signals=(signal.SIGTERM,))
-    raise SystemExit(run_worker(serve, config, materials, supervisor.metrics, worker, lifecycle))
+    raise SystemExit(run_worker(serve, config, ring, supervisor.metrics, worker, lifecycle))
 
 
 class _Supervisor:
@@ -226,6 +301,7 @@ class _Supervisor:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._sending = threading.Lock()
+        self._wanted: list[asyncio.Future[Answer]] = []  # of those who asked for a reload
         self.metrics = Metrics(self.report)
 
     def report(self, event: Report) -> None:
@@ -238,11 +314,12 @@ class _Supervisor:
 
     def listen(self, loop: WorkerLoop) -> None:
         """Do what it asks for, in a thread."""
+        loop.live.reload = self._reload
         threading.Thread(target=self._serve, args=(loop,), name="supervisor", daemon=True).start()
 
     def _serve(self, loop: WorkerLoop) -> None:
         try:
-            while (request := self._pipe.recv()) != STOP:
+            while (request := self._receive()) != STOP:
                 self._answer(request, loop)
         except (EOFError, OSError):
             _log.warning("the supervisor is gone; stopping")
@@ -250,12 +327,32 @@ class _Supervisor:
         # Scrapes go on until the end.
         try:
             while True:
-                self._answer(self._pipe.recv(), loop)
+                self._answer(self._receive(), loop)
         except (EOFError, OSError):
             return
 
-    def _answer(self, request: object, loop: WorkerLoop) -> None:
+    async def _reload(self) -> Answer:
+        """Ask for a reload, and wait for its end."""
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._wanted.append(answered)
+        self.report(ReloadWanted())
+        return await answered
+
+    def _on_reloaded(self, answer: Answer) -> None:
+        answered = self._wanted.pop(0)
+        if not answered.done():
+            answered.set_result(answer)
+
+    def _receive(self) -> Request:
+        request: Request = self._pipe.recv()
+        return request
+
+    def _answer(self, request: Request, loop: WorkerLoop) -> None:
         if request == SNAPSHOT:
             self.report(self.metrics.snapshot())
         elif request == HEARTBEAT:
             loop.call(lambda: self.report(Heartbeat()))
+        elif isinstance(request, Change):
+            loop.change(request, lambda error: self.report(Changed(error)))
+        elif isinstance(request, Answer):
+            loop.call(lambda: self._on_reloaded(request))

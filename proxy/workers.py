@@ -1,5 +1,6 @@
 """Runs the proxy, in this process or in several workers, and serves its metrics."""
 
+import asyncio
 import dataclasses
 import logging
 import os
@@ -9,9 +10,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol import compiled
 from proxy import log
@@ -21,16 +25,21 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.observe.snapshot import Snapshot
+from proxy.reload.answer import Answer
+from proxy.reload.control_socket import ControlSocket
+from proxy.reload.hangup import Hangup
+from proxy.reload.reloader import CannotReloadError, Reloader
+from proxy.reload.source import Change, Source
 from proxy.serve import serve as serve_clients
 from proxy.service_manager import ServiceManager
 from proxy.state import scope_memory
 from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import StateFile
-from proxy.supervisor import DRAINING, NOT_SERVING, Supervisor
-from proxy.tls.materials import KeyRing, Materials, build, make_key_ring
+from proxy.supervisor import CHANGE_TIMEOUT_S, DRAINING, NOT_SERVING, Supervisor
+from proxy.tls.materials import KeyRing, build, make_key_ring
 from proxy.version import VERSION
-from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, run_worker
+from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, WorkerLoop, run_worker
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +52,25 @@ class CannotServeError(Exception):
     """An address cannot be listened on."""
 
 
-def run(config: Config, serve: Serve = serve_clients) -> int:
+class Reading(NamedTuple):
+    """How the configuration is read anew.
+
+    Attributes:
+        read: reads it, or raises ConfigError.
+        hangup: the signal that asks for that.
+    """
+
+    read: Callable[[], Config]
+    hangup: Hangup
+
+
+def run(config: Config, serve: Serve = serve_clients, reading: Reading | None = None) -> int:
     """Serve until a signal says stop; return the exit status.
+
+    Args:
+        config: the configuration.
+        serve: the proxy itself.
+        reading: how the configuration is read anew; None if that is not to be.
 
     Raises:
         ConfigError: a key or a certificate is unusable.
@@ -56,16 +82,67 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
         _log.warning("%s", warning)
     _raise_file_limit(config)
     ring = make_key_ring(config)
-    materials = build(config, ring)  # before any worker starts, so that an error shows once
+    build(config, ring)  # before any worker starts, so that an error shows once
+    control_path = config.control_path
+    given = config
     try:
         with _state_dir(config) as state_dir:
             config = dataclasses.replace(config, state_dir=state_dir)
+            start = _Start(given, config, ring, reading, control_path)
             if config.workers == 1:
-                return _run_here(config, materials, serve)
-            return _run_supervised(config, ring, serve)
+                return _run_here(start, serve)
+            return _run_supervised(start, serve)
     except (CannotServeError, StateError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a start begins with.
+
+    Attributes:
+        given: the configuration as it was read.
+        config: what the start has made of it.
+        ring: the keys.
+        reading: how it is read anew.
+        control_path: where the control socket is to be.
+    """
+
+    given: Config
+    config: Config
+    ring: KeyRing
+    reading: Reading | None
+    control_path: Path | None
+
+
+@contextmanager
+def _reloading(
+    start: _Start, apply: Callable[[Change], list[str]], manager: ServiceManager
+) -> Iterator[Callable[[], Answer] | None]:
+    """Reload when somebody asks for it; gives what does so.
+
+    Raises:
+        CannotServeError: the control socket cannot be made.
+    """
+    if start.reading is None:
+        yield None
+        return
+    source = Source(start.reading.read, start.given, start.config, start.ring)
+    reloader = Reloader(source, apply, manager)
+    start.reading.hangup.call(reloader.request)
+    if start.control_path is None:
+        yield reloader.reload
+        return
+    try:
+        control = ControlSocket(start.control_path, reloader.reload)
+    except OSError as error:
+        raise CannotServeError(f"control-socket {start.control_path}: {error.strerror}") from error
+    control.start()
+    try:
+        yield reloader.reload
+    finally:
+        control.stop()
 
 
 @contextmanager
@@ -110,9 +187,29 @@ def _prepared(folder: Path, config: Config) -> Iterator[None]:
         yield
 
 
-def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
+def _run_here(start: _Start, serve: Serve) -> int:
+    config = start.config
     metrics = Metrics()
     listening = threading.Event()
+    worker: list[WorkerLoop] = []
+
+    def change(change: Change) -> list[str]:
+        if not listening.wait(CHANGE_TIMEOUT_S):
+            raise CannotReloadError(NOT_SERVING)
+        if metrics.draining:
+            raise CannotReloadError(DRAINING)
+        changed: SimpleQueue[str] = SimpleQueue()
+        worker[0].change(change, changed.put)
+        try:
+            error = changed.get(timeout=CHANGE_TIMEOUT_S)
+        except Empty:
+            error = "the event loop does not answer; the configuration counts when it does"
+        return [error] if error else []
+
+    def started(loop: WorkerLoop) -> None:
+        worker.append(loop)
+        if reload is not None:
+            loop.live.reload = partial(asyncio.to_thread, reload)
 
     def ready(port: int) -> None:
         listening.set()
@@ -126,15 +223,20 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
     manager = ServiceManager(os.environ)
     lifecycle = Lifecycle(
         ready,
+        started,
         stopping=manager.stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
     )
-    with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble):
-        return run_worker(serve, config, materials, metrics, 0, lifecycle)
+    with (
+        _reloading(start, change, manager) as reload,
+        _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble),
+    ):
+        return run_worker(serve, config, start.ring, metrics, 0, lifecycle)
 
 
-def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
+def _run_supervised(start: _Start, serve: Serve) -> int:
+    config = start.config
     reservations: list[socket.socket] = []
     try:
         port, *_ = [_reserve(address, reservations) for address in config.addresses]
@@ -145,9 +247,13 @@ def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
             stopping=manager.stopping,
             alive=manager.alive,  # as often as the workers owe a heartbeat
         )
-        supervisor = Supervisor(config, ring, serve, lifecycle)
-        with _serving_metrics(
-            config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.trouble
+        supervisor = Supervisor(config, start.ring, serve, lifecycle)
+        start = dataclasses.replace(start, config=config)
+        with (
+            _reloading(start, supervisor.change, manager) as supervisor.reload,
+            _serving_metrics(
+                config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.trouble
+            ),
         ):
             return supervisor.run()
     finally:

@@ -95,7 +95,7 @@ class ClientConnection:
         self.peer = ""
         self.closed = False
         self.fast: FastPath | None = None
-        self._own_limit = self._max_allowed_packet = max_allowed_packet
+        self._own_limit = self._server_limit = self._max_allowed_packet = max_allowed_packet
         self._most_at_once = min(STREAM_ABOVE, max_allowed_packet)
         self._transport: asyncio.Transport | None = None
         self._session: Commands | None = None
@@ -122,7 +122,17 @@ class ClientConnection:
 
     def server_allows(self, max_allowed_packet: int) -> None:
         """Refuse what the primary would, which hangs up while the rest is still being sent."""
-        self._max_allowed_packet = min(self._own_limit, max_allowed_packet - 1)
+        self._server_limit = max_allowed_packet - 1
+        self._limit_packets()
+
+    def configure(self, max_allowed_packet: int) -> None:
+        """Another limit counts, but not for a command of which a part has been passed on."""
+        if not self._streaming:
+            self._own_limit = max_allowed_packet
+            self._limit_packets()
+
+    def _limit_packets(self) -> None:
+        self._max_allowed_packet = min(self._own_limit, self._server_limit)
         self._most_at_once = min(STREAM_ABOVE, self._max_allowed_packet)
 
     def write(self, data: bytes) -> None:

@@ -242,7 +242,7 @@ class Welcome:
             own_attributes=of_session(channel.peer, shared.config.proxy_name, self._session_id),
         )
         try:
-            rules = SessionRules(shared.config, self.listener, login.username, login.attributes)
+            rules = SessionRules(shared.live, self.listener, login.username, login.attributes)
         except SettingError as error:
             shared.refusals.add("attribute", channel, str(error))
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")

@@ -143,7 +143,6 @@ class ClientSession:
         """
         self._shared = shared
         self._now = shared.now
-        self._reads_on = shared.config.without_primary == "read" and bool(shared.topology.replicas)
         self._topology = shared.topology
         self._client = client
         self._session_id = session_id
@@ -187,6 +186,9 @@ class ClientSession:
         self._killed_at = -inf  # when a KILL was sent for it, monotonic s
         # The last command that a replica was sent in the primary's place.
         self._substituted: Command | None = None
+        self._reads_on = False
+        self._configure()
+        state.outdated = rules.outdated
         # The command, and how often the primary had spoken, when `keep_alive` was called last.
         self._seen = current.command, 0
 
@@ -244,6 +246,31 @@ class ClientSession:
             self._end_by_shutdown()
         else:
             self._client.abort()
+
+    def on_config_changed(self) -> None:
+        """Other options count from the next command on (`_configure`)."""
+        self._state.outdated = True
+        self._state.plain = False
+        self._client.configure(self._shared.config.max_allowed_packet)
+
+    def _configure(self) -> None:
+        """Take over what the session has computed from options."""
+        shared = self._shared
+        config = shared.config
+        self._reads_on = config.without_primary == "read" and bool(shared.topology.replicas)
+        self._read.on_lost_writes = config.on_lost_writes
+        self._fast.configure(config.connect_timeout)
+        self._dispatch.configure(config.connect_timeout)
+        if self._lease is not None:
+            self._lease.configure()
+
+    def _follow_config(self) -> None:
+        """Let the options that count now count for the command that has come."""
+        self._state.outdated = False
+        self._configure()
+        self._client.configure(self._shared.config.max_allowed_packet)
+        self._read.cached_decision.forget()
+        self._command_effects.follow_config()
 
     def prefer_replica(self, index: int) -> None:
         """Let its reads ask the replica with this index first."""
@@ -689,6 +716,8 @@ class ClientSession:
         """Serve a whole command, header and payload."""
         if self._lease is not None and self._lease.holds(lambda: self.serve(packet)):
             return
+        if self._state.outdated:
+            self._follow_config()
         self._take(parse_command(self._command_context, packet))
 
     def _take(self, order: Command | Action) -> None:
@@ -711,6 +740,8 @@ class ClientSession:
     def _serve_long(self, prefix: bytes) -> None:
         if self._lease is not None and self._lease.holds(lambda: self._serve_long(prefix)):
             return
+        if self._state.outdated:
+            self._follow_config()
         self._take(parse_long_command(self._command_context, prefix))
 
     def stream(self, data: bytes, done: bool) -> None:

@@ -60,7 +60,6 @@ class SessionContext:
         read_timers: ReadTimers,
     ) -> None:
         """`servers` and `read_timers` call the session itself back, which therefore makes them."""
-        config = shared.config
         self.shared: Final = shared
         self.session_id: Final = session_id
         self.client: Final = client
@@ -72,7 +71,7 @@ class SessionContext:
         self.servers: Final = servers
         self.current: Final = CurrentCommand(Command(Code.COM_SLEEP, state.rules))
         self.read: Final = Read(
-            state, shared.topology, shared.waits, config.on_lost_writes, self.current
+            state, shared.topology, shared.waits, shared.config.on_lost_writes, self.current
         )
         self.read_timers: Final = read_timers
         self.long: Final = LongCommand(client)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from proxy.address import Address
     from proxy.config import Config
+    from proxy.shared.live_config import LiveConfig
     from routing.consistency.rules import Rules
 
 PREFIX: Final = "tidegate."
@@ -22,21 +23,25 @@ PREFIX: Final = "tidegate."
 
 
 class SessionRules:
-    """The rules of one session.
+    """The rules of one session: by the configuration that counted when it logged in.
+
+    A later one counts from `renew` on, not before: what the session's connection tracks is made
+    for the rules.
 
     Attributes:
         chosen: what the client SET.
     """
 
     def __init__(
-        self, config: Config, listener: Address, user: str, attributes: Mapping[str, str]
+        self, live: LiveConfig, listener: Address, user: str, attributes: Mapping[str, str]
     ) -> None:
         """Take what is fixed for a login.
 
         Raises:
             SettingError: a connection attribute is no setting, or has no such value.
         """
-        self._config = config
+        self._live = live
+        self._config: Config = live.config
         self._listener = listener
         self._user = user
         self._attributes = adjustment_of(attributes)
@@ -48,13 +53,23 @@ class SessionRules:
         Raises:
             SettingError: as at the first login.
         """
-        return SessionRules(self._config, self._listener, user, attributes)
+        return SessionRules(self._live, self._listener, user, attributes)
 
     def become(self, other: SessionRules) -> None:
         """Somebody else logged in."""
+        self._config = other._config
         self._user = other._user
         self._attributes = other._attributes
         self.chosen = other.chosen
+
+    @property
+    def outdated(self) -> bool:
+        """Whether there is a later configuration."""
+        return self._config is not self._live.config
+
+    def renew(self) -> None:
+        """Let the present configuration count."""
+        self._config = self._live.config
 
     @property
     def by_schema(self) -> bool:

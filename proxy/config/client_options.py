@@ -15,6 +15,7 @@ OPTIONS: Final = (
         "[HOST]:PORT",
         "where clients connect; without HOST: every IPv4 interface (default 127.0.0.1:6446)",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "client-tls",

@@ -43,6 +43,8 @@ from routing.consistency.rules import OF_SCOPE, Rules, TransactionRules
 from routing.sql.verdict import StatementReason
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
+CONTROL_SOCKET: Final = "control.sock"
+"""The name of the control socket in `state-dir`, where `control-socket` names no other path."""
 
 
 def _default_name() -> str:
@@ -97,6 +99,7 @@ class Config:
     routing_log_compression: LogCompression = "zstd"
     routing_log_sync: float = 1.0
     state_dir: Path | None = None
+    control_socket: Path | None = None
     monitor_user: str | None = None
     monitor_password_file: Path | None = None
     monitor_password: bytes = field(default=b"", repr=False)
@@ -155,6 +158,13 @@ class Config:
     def may_have_replicas(self) -> bool:
         """Whether there are replicas, or may come some."""
         return bool(self.replicas) or self.topology != "static"
+
+    @property
+    def control_path(self) -> Path | None:
+        """Where the control socket is; None if there is none."""
+        if self.control_socket is None and self.state_dir is not None:
+            return self.state_dir / CONTROL_SOCKET
+        return self.control_socket
 
     @property
     def for_primary(self) -> frozenset[StatementReason]:

@@ -30,6 +30,13 @@ def check(config: Config, unread: Collection[str]) -> Iterator[Problem]:
             yield from each.find(config)
 
 
+def groups_with_problems(config: Config) -> Iterator[frozenset[str]]:
+    """Yield the options of each check that finds something."""
+    for each in _CHECKS:
+        if next(each.find(config), None) is not None:
+            yield each.options
+
+
 def _check_monitor(config: Config) -> Iterator[Problem]:
     if config.monitor_user is None and config.monitor_password_file is not None:
         yield "monitor-password-file", "has no use without monitor-user"

@@ -83,6 +83,7 @@ OPTIONS: Final = (
         "N",
         "how many scopes wider than a connection each worker keeps (default 10000)",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "scope-age",
@@ -135,6 +136,7 @@ OPTIONS: Final = (
         "how another server is recognised as the primary after a failover (default off)",
         _GROUP,
         choices=values.words(Failover),
+        at_start=True,
     ),
     Option(
         "without-primary",

@@ -16,6 +16,7 @@ OPTIONS: Final = (
         "N",
         "processes that share the port (default 1)",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "metrics",
@@ -23,6 +24,7 @@ OPTIONS: Final = (
         "[HOST]:PORT",
         "serve Prometheus metrics at http://HOST:PORT/metrics",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "routing-log",
@@ -30,6 +32,7 @@ OPTIONS: Final = (
         "DIR",
         "write one record per statement below this directory",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "routing-log-keep",
@@ -60,6 +63,16 @@ OPTIONS: Final = (
         "directory to keep who the primary is (with failover = read_only) and what scopes require"
         " (with one worker)",
         _GROUP,
+        at_start=True,
+    ),
+    Option(
+        "control-socket",
+        values.path,
+        "PATH",
+        "Unix socket at which tidegate reload asks the running proxy (default: control.sock in"
+        " state-dir)",
+        _GROUP,
+        at_start=True,
     ),
     Option(
         "proxy-name",
@@ -67,6 +80,7 @@ OPTIONS: Final = (
         "NAME",
         "this proxy's name in the routing log (default: the host name)",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "drain-delay",

@@ -37,6 +37,7 @@ class Option:
         group: heading under which ``--help`` and the documentation show it.
         choices: all allowed words, if there are only a few.
         repeatable: may be given several times on the command line.
+        at_start: only a start of the proxy reads it, and a reload names it if it has changed.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Option:
     group: str
     choices: tuple[str, ...] = ()
     repeatable: bool = False
+    at_start: bool = False
 
     @property
     def attribute(self) -> str:

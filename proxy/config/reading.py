@@ -59,6 +59,30 @@ def load(
     return reading.finish()
 
 
+def control_socket(
+    path: Path | None,
+    arguments: Mapping[str, Sequence[str]],
+    environment: Mapping[str, str],
+) -> Path | None:
+    """Find the control socket of the proxy that runs with these; None if it has none.
+
+    Whatever else is wrong with them is for that proxy to say.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    reading = _Reading()
+    if path is not None:
+        reading.read_file(path)
+    for option in BY_NAME.values():
+        text = environment.get(variable_of(option), "")
+        if text:
+            reading.read_variable(option, text)
+    for name, texts in arguments.items():
+        reading.read_argument(BY_NAME[name], texts)
+    return reading.control_socket
+
+
 def variable_of(option: Option) -> str:
     """The environment variable that sets an option."""
     return f"TIDEGATE_{option.attribute.upper()}"
@@ -115,6 +139,13 @@ class _Reading:
         raw = list(texts) if option.repeatable else texts[-1]
         where = self._origins[option.name] = f"--{option.name}"
         self._take(option, raw, f"{where} {' '.join(texts)}", Path())
+
+    @property
+    def control_socket(self) -> Path | None:
+        """Where the control socket is, by what was read so far."""
+        values = {name: self._values.get(name) for name in ("state-dir", "control-socket")}
+        folder, path = (value if isinstance(value, Path) else None for value in values.values())
+        return Config(_NOWHERE, state_dir=folder, control_socket=path).control_path
 
     def finish(self) -> Config:
         """Read the secrets, and check options against each other.

@@ -31,5 +31,6 @@ OPTIONS: Final = (
         "whether servers are found by asking those that are named (default static)",
         _GROUP,
         choices=values.words(TopologyKind),
+        at_start=True,
     ),
 )

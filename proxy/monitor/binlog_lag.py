@@ -18,6 +18,7 @@ from protocol.errors import ProtocolError, ServerErrorCode
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
+from proxy.monitor.account import login
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import query
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from protocol.binlog.gtid_event import GtidEvent
     from proxy.observe.metrics import StreamEnd
     from proxy.server.connection import ServerConnection
-    from proxy.server.login import Login
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
 
@@ -97,15 +97,16 @@ class _Stream:
 class BinlogLag:
     """A connection to each replica, if `binlog-lag` is on; only the first worker has them."""
 
-    def __init__(self, shared: Shared, login: Login) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._login = login
-        self._wanted = shared.config.binlog_lag == "on"
         self._streams: dict[Server, _Stream] = {}
 
     def follow(self, server: Server) -> None:
         """The monitor has looked at a server: read its log if it is a replica."""
-        if not self._wanted or self._shared.worker:
+        if self._shared.worker:
+            return
+        if self._shared.config.binlog_lag == "off":
+            self.leave(server)
             return
         if server.role is Role.PRIMARY:
             self.leave(server)
@@ -147,7 +148,7 @@ class BinlogLag:
 
         To be asked once for each look, when its answer is there.
         """
-        if not self._wanted:
+        if self._shared.config.binlog_lag == "off":
             return True
         if self._shared.worker:
             return False
@@ -163,7 +164,9 @@ class BinlogLag:
             stream.active = stream.counted = True
             shared = self._shared
             config = shared.config
-            connection = await open_connection(server, self._login, config, shared.materials, "OFF")
+            connection = await open_connection(
+                server, login(config), config, shared.materials, "OFF"
+            )
             stream.epoch = connection.epoch
             try:
                 async with asyncio.timeout(config.connect_timeout):
@@ -178,7 +181,8 @@ class BinlogLag:
             text = str(error)
             if error.error.code == ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR.code:
                 cause = "denied"
-                text = f"{text}; GRANT REPLICATION SLAVE ON *.* TO {self._login.username}"
+                user = self._shared.config.monitor_user
+                text = f"{text}; GRANT REPLICATION SLAVE ON *.* TO {user}"
             self._ended(server, stream, cause, text)
         except ProtocolError as error:
             self._ended(server, stream, "malformed", str(error))

@@ -65,12 +65,9 @@ class _Seen(NamedTuple):
 class Discovery:
     """What one worker knows of the replicas that servers report."""
 
-    def __init__(
-        self, shared: Shared, username: str, election: PrimaryElection, membership: Membership
-    ) -> None:
-        """Ask, as `username`, if the topology is `auto`."""
+    def __init__(self, shared: Shared, election: PrimaryElection, membership: Membership) -> None:
+        """Ask if the topology is `auto`."""
         self._shared = shared
-        self._username = username
         self._election = election
         self._membership = membership
         self._reports: dict[Server, list[Reported]] = {}
@@ -245,5 +242,5 @@ class Discovery:
             " auto): %s; GRANT REPLICATION SLAVE ON *.* TO %s",
             server.name,
             error,
-            self._username,
+            self._shared.config.monitor_user,
         )

@@ -31,12 +31,10 @@ class GroupWatch:
         asks: servers are asked whether they are in a group.
     """
 
-    def __init__(
-        self, shared: Shared, username: str, election: PrimaryElection, membership: Membership
-    ) -> None:
-        """Ask, as `username`, unless the topology is static."""
+    def __init__(self, shared: Shared, election: PrimaryElection, membership: Membership) -> None:
+        """Ask, unless the topology is static."""
         kind = shared.config.topology
-        self._username = username
+        self._shared = shared
         self._election = election
         self._membership = membership
         self._hidden: set[Server] = set()  # may not be asked, which was logged
@@ -83,7 +81,8 @@ class GroupWatch:
     def _may_not_see(self, server: Server, error: ServerRefusedError) -> None:
         if server not in self._hidden:
             self._hidden.add(server)
-            grants = [f"GRANT SELECT ON {table} TO {self._username}" for table in TABLES]
+            user = self._shared.config.monitor_user
+            grants = [f"GRANT SELECT ON {table} TO {user}" for table in TABLES]
             _log.error(
                 "what server %s sees of its group may not be seen: %s; %s",
                 server.name,

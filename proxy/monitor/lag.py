@@ -170,9 +170,8 @@ def _now_us() -> int:
 class LagWatch:
     """Asks on the monitor's connections; records lag in topology, metrics and log."""
 
-    def __init__(self, shared: Shared, username: str, binlog: BinlogLag) -> None:
+    def __init__(self, shared: Shared, binlog: BinlogLag) -> None:
         self._shared = shared
-        self._username = username
         self._binlog = binlog
         self._unmeasured: set[Server] = set()  # cannot be asked, which was logged
         self._without_heartbeat: set[Server] = set()  # likewise for heartbeats
@@ -266,7 +265,8 @@ class LagWatch:
         if isinstance(found, Refused):
             cause = found.message
             if found.code in _DENIED:
-                grants = [f"GRANT SELECT ON {name} TO {self._username}" for name in TABLES]
+                user = self._shared.config.monitor_user
+                grants = [f"GRANT SELECT ON {name} TO {user}" for name in TABLES]
                 cause = "; ".join((cause, *grants))
             self.missing_trackers(server, cause)
             return []

@@ -66,6 +66,7 @@ class Liveness:
         """Ask servers that are in doubt, and give up those that do not answer."""
         shared = self._shared
         now = shared.now()
+        patience = shared.config.connect_timeout
         waiting = self._look_at_reads(now)
         # A read under way may wait for a server that is none of the topology's any more.
         servers = dict.fromkeys((*shared.topology.servers, *waiting))
@@ -76,7 +77,8 @@ class Liveness:
         for server in servers:
             timer = self._timers.get(server)
             if timer is None:
-                timer = self._timers[server] = LivenessTimer(shared.config.connect_timeout)
+                timer = self._timers[server] = LivenessTimer(patience)
+            timer.patience = patience
             timer.look(server.packets_received, now)
             silent = waiting.get(server, [])
             if silent and timer.is_in_question(

@@ -37,8 +37,8 @@ class LagLimit:
         shared = self._shared
         limit = shared.config.lag_limit
         before = replica.lagging
-        if limit is not None:
-            replica.set_lagging(is_lagging(replica, shared.topology, limit, shared.now()))
+        lagging = limit is not None and is_lagging(replica, shared.topology, limit, shared.now())
+        replica.set_lagging(lagging)
         shared.metrics.lagging(replica.name, replica.lagging)
         if replica.lagging is before:
             return

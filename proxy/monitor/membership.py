@@ -3,6 +3,8 @@
 Theory of operation
 ===================
 
+Servers of the configuration come and go when it is read anew (`Membership.configure`).
+
 Whoever finds out which servers there are (a discovery, the members of a group) calls
 `Membership.apply` with all of them, each time it has looked. Servers that were not there are
 watched from then on, and others are let go; each is logged once. Servers of the configuration are
@@ -77,16 +79,43 @@ class Membership:
 
     Attributes:
         configured: those that are named in the configuration.
+        unwanted: those that nothing names any more, and that are still the primary.
     """
 
     def __init__(self, shared: Shared, watch: Watch) -> None:
         """Begin with the servers of the configuration, which `watch` looks at already."""
         self._shared = shared
         self._watch = watch
-        self.configured: Final = frozenset(shared.topology.watched)
+        self.configured = frozenset(shared.topology.watched)
+        self.unwanted: frozenset[Server] = frozenset()
         self._unfit: set[Server] = set()
         self._leaving: set[Server] = set()  # sessions may still have connections there
         self._lets_go = False
+
+    def configure(self) -> None:
+        """Let the servers of the present configuration be there.
+
+        Those that it names no more are let go: by the next `apply`, if there is anybody who finds
+        out which servers there are, and else at once. The primary is let go once it is a replica.
+        """
+        shared = self._shared
+        config, topology = shared.config, shared.topology
+        names = {str(address) for address in (config.primary, *config.replicas)}
+        for name in sorted(names - {server.name for server in topology.watched}):
+            server = self._come(Found(name, "the configuration"))
+            if config.monitor_user is None:
+                self.use(server)  # nobody looks at it before: it is used as at a start
+        before = self.configured
+        self.configured = frozenset(server for server in topology.watched if server.name in names)
+        self.unwanted = (self.unwanted | before) - self.configured
+        if config.topology == "static":
+            self._let_unwanted_go()
+
+    def _let_unwanted_go(self) -> None:
+        for server in self.unwanted:
+            if server is not self._shared.topology.primary:
+                self.unwanted -= {server}
+                self._go(server)
 
     def apply(self, found: Collection[Found]) -> None:
         """Let these servers be there, and those of the configuration, and no others.
@@ -117,6 +146,8 @@ class Membership:
     def admit(self) -> None:
         """Use the servers that stood by and may be used now; to be called after each look."""
         topology = self._shared.topology
+        if self.unwanted and self._shared.config.topology == "static":
+            self._let_unwanted_go()
         for server in topology.standby:
             if (
                 server.compared

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.gtid import GtidSet
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
+from proxy.monitor.account import login
 from proxy.monitor.binlog_lag import BinlogLag
 from proxy.monitor.discovery import Discovery
 from proxy.monitor.filters import RIGHTS, binary_log, left_out_by_applier
@@ -23,13 +23,13 @@ from proxy.monitor.primary_election import PrimaryElection
 from proxy.monitor.sources import sources
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Login
 from proxy.server.query import identify, query
 from routing.servers.gaps import gaps
 from routing.servers.observations import Observation
 from routing.servers.topology import ProbeResult
 
 if TYPE_CHECKING:
+    from proxy.config import Config
     from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.shared.shared import Shared
@@ -75,24 +75,20 @@ class Monitor:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._login = Login(
-            username=shared.config.monitor_user or "",
-            password=shared.config.monitor_password,
-            capabilities=Capability.CLIENT_DEPRECATE_EOF,
-        )
         self._tasks: dict[Server, asyncio.Task[None]] = {}
         self._watches = False
         self._one_server: set[tuple[str, str]] = set()  # names of one server, which was logged
         self._connections: dict[Server, ServerConnection] = {}
+        self._outdated: set[Server] = set()  # those whose connections are to be made anew
         self._filters_hidden: set[Server] = set()  # may not be asked for filters, which was logged
         self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
-        self._binlog = BinlogLag(shared, self._login)
-        self._lag = LagWatch(shared, self._login.username, self._binlog)
+        self._binlog = BinlogLag(shared)
+        self._lag = LagWatch(shared, self._binlog)
         self._limit = LagLimit(shared)
         self.membership = Membership(shared, self)
-        self._group = GroupWatch(shared, self._login.username, self._succession, self.membership)
-        self._discovery = Discovery(shared, self._login.username, self._succession, self.membership)
+        self._group = GroupWatch(shared, self._succession, self.membership)
+        self._discovery = Discovery(shared, self._succession, self.membership)
 
     async def start(self) -> None:
         """Begin to watch; where the primary is followed, return after a look at each server.
@@ -119,6 +115,50 @@ class Monitor:
         for server in topology.watched:
             self.watch(server)
 
+    def on_config_changed(self, before: Config, *, renews: bool) -> None:
+        """Go on by other options.
+
+        Args:
+            before: the options until now.
+            renews: connections are to be made anew.
+        """
+        config = self._shared.config
+        self.membership.configure()
+        if config.monitor_user is None:
+            self._end_watch()
+            return
+        if renews or (before.monitor_user, before.monitor_password) != (
+            config.monitor_user,
+            config.monitor_password,
+        ):
+            self._outdated.update(self._connections)
+            self._filters_hidden.clear()
+            self._sources_hidden.clear()
+        if before.monitor_user is None:
+            self._watches = True
+            for server in self._shared.topology.watched:
+                self.watch(server)
+        elif before.lag_limit != config.lag_limit:
+            self._limit.judge_all()
+
+    def _end_watch(self) -> None:
+        """Watch nothing, and go on as if nothing had ever been seen."""
+        if not self._watches:
+            return
+        shared = self._shared
+        self._watches = False
+        for server in shared.topology.watched:
+            self.unwatch(server)
+            server.probe_result = ProbeResult.UNKNOWN
+            server.lag = server.staleness = None
+            server.set_lagging(False)
+            shared.metrics.lag(server.name, None)
+            shared.metrics.lagging(server.name, None)
+            shared.metrics.server_watched(server.name, False)
+        for server in shared.topology.standby:
+            self.membership.use(server)
+        self._succession.on_unwatched()
+
     async def stop(self) -> None:
         """Watch no more."""
         await tasks.stop(*self._tasks.values())
@@ -140,6 +180,7 @@ class Monitor:
 
     def _forget(self, server: Server) -> None:
         self._drop(server)
+        self._outdated.discard(server)
         self._lag.forget(server)
         self._limit.forget(server)
         self._filters_hidden.discard(server)
@@ -240,7 +281,7 @@ class Monitor:
                 " account %s there, or what ends its statements",
                 server.name,
                 cause,
-                self._login.username,
+                self._shared.config.monitor_user,
             )
 
     def _reached(self, server: Server) -> None:
@@ -263,6 +304,9 @@ class Monitor:
         A connection can be killed, or ended for being idle, and its statement interrupted, while
         the server serves everybody else: only a new connection tells that it does not.
         """
+        if server in self._outdated:
+            self._outdated.discard(server)
+            self._drop(server)
         kept = self._connections.get(server)
         if kept is not None:
             try:
@@ -284,7 +328,9 @@ class Monitor:
         held = shared.topology.held_by_replicas()
         connection = self._connections.get(server)
         if connection is None:
-            connection = await open_connection(server, self._login, config, shared.materials, "OFF")
+            connection = await open_connection(
+                server, login(config), config, shared.materials, "OFF"
+            )
             self._connections[server] = connection
             identity = connection.identity
             server.binary_log = max(
@@ -327,7 +373,7 @@ class Monitor:
         if shared.primary_epoch.has_begun():
             shared.primary_epoch.judge(held, identity)
         else:
-            await shared.primary_epoch.begin(connection, self._login)
+            await shared.primary_epoch.begin(connection, login(shared.config))
         if not server.gtids:
             shared.sessions.stopped_naming(server)
         if shared.topology.lacks_quorum:
@@ -405,7 +451,7 @@ class Monitor:
                 server.name,
                 error,
                 RIGHTS,
-                self._login.username,
+                self._shared.config.monitor_user,
             )
 
     def _judge_filters(self) -> None:
@@ -439,7 +485,7 @@ class Monitor:
                     " primary: %s; GRANT REPLICATION CLIENT ON *.* TO %s",
                     server.name,
                     error,
-                    self._login.username,
+                    self._shared.config.monitor_user,
                 )
             return None
         self._sources_hidden.discard(server)

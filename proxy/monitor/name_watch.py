@@ -29,7 +29,6 @@ class NameWatch:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._interval = min(shared.config.monitor_interval, _LONGEST_INTERVAL_S)
         self._task: asyncio.Task[None] | None = None
         self._lookups: dict[Server, tuple[float, asyncio.Task[None]]] = {}  # since when
         self._failing: set[Server] = set()  # which was logged
@@ -47,7 +46,8 @@ class NameWatch:
     async def _watch(self) -> None:
         while True:
             self.look()
-            await asyncio.sleep(self._interval)
+            interval = self._shared.config.monitor_interval
+            await asyncio.sleep(min(interval, _LONGEST_INTERVAL_S))
 
     def look(self) -> None:
         """Look up every name whose last lookup has ended."""

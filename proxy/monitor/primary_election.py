@@ -94,6 +94,12 @@ class PrimaryElection:
             )
             self._shared.topology.promote(server)
 
+    def on_unwatched(self) -> None:
+        """Nobody looks at the servers any more: nothing is known to be wrong."""
+        self._trouble = ""
+        self._read_write_replicas.clear()
+        self._shared.metrics.unfit("")
+
     def end(self) -> None:
         """Judge no more."""
         self._kept.close()

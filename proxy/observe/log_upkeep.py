@@ -92,6 +92,11 @@ class LogUpkeep:
         """Start the thread."""
         self._thread.start()
 
+    def configure(self, *, pack: bool, keep: LogKeep) -> None:
+        """Go on with other values of what it was made with, at its next look."""
+        self._pack_them = pack
+        self._keep = keep
+
     def stop(self) -> None:
         """End the thread; a segment that is being packed stays plain until the next start."""
         self._stopping.set()
@@ -132,13 +137,12 @@ class LogUpkeep:
 
     def _delete(self, segments: list[_Segment]) -> list[_Segment]:
         """Delete the segments that are too old or too many; return the others."""
-        excess = sum(segment.size for segment in segments) - (self._keep.size or 0)
+        keep = self._keep  # which another thread may replace
+        excess = sum(segment.size for segment in segments) - (keep.size or 0)
         kept = []
         for segment in segments:
-            old = self._keep.age is not None and (
-                self._clock() - segment.written_ns / 1e9 >= self._keep.age
-            )
-            if not old and (self._keep.size is None or excess <= 0):
+            old = keep.age is not None and (self._clock() - segment.written_ns / 1e9 >= keep.age)
+            if not old and (keep.size is None or excess <= 0):
                 kept.append(segment)
                 continue
             try:

@@ -19,7 +19,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -131,6 +131,10 @@ class RoutingLog:
             raise PermissionError(13, os.strerror(13), str(self._directory))
         self._recover()
         self._thread.start()
+
+    def configure(self, sync_interval: float) -> None:
+        """Sync what is written to the disk this often from now on, s; 0: whole files only."""
+        self._limits = replace(self._limits, sync_interval=sync_interval)
 
     def stop(self) -> None:
         """Write what is left and complete the file; call it after the last record."""

@@ -40,13 +40,12 @@ from proxy.server.verified_login import preface
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
-    from proxy.config import Config
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.server.pool import Pool
     from proxy.server.slots import Slot, Slots
-    from proxy.tls.materials import Materials
+    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server
 
 _TRY_S: Final = 1.0
@@ -75,11 +74,8 @@ FULL: Final = frozenset(
 class Logins:
     """The logins of one worker."""
 
-    def __init__(
-        self, config: Config, materials: Materials, metrics: Metrics, pool: Pool, slots: Slots
-    ) -> None:
-        self._config = config
-        self._materials = materials
+    def __init__(self, live: LiveConfig, metrics: Metrics, pool: Pool, slots: Slots) -> None:
+        self._live = live
         self._metrics = metrics
         self._pool = pool
         self._slots = slots
@@ -256,8 +252,9 @@ class Logins:
         try:
             self._leave_room(replica)
             settings = Settings(Role.PRIMARY, tracking, login.database or "")
+            live = self._live
             connection = without_sandbox(
-                await open_session(replica, login, self._config, self._materials, settings)
+                await open_session(replica, login, live.config, live.materials, settings)
             )
         except BaseException:
             slot.free()
@@ -313,7 +310,7 @@ class Logins:
             return None
         self._leave_room(server)
         try:
-            attempt = await await_greeting(server, self._config)
+            attempt = await await_greeting(server, self._live.config)
         except BaseException:
             slot.free()
             raise
@@ -356,7 +353,7 @@ class Logins:
         """None if a new connection has to be opened."""
         server = kept.server
         settings = self._settings(server, login, tracking)
-        within = min(_TRY_S, self._config.connect_timeout)
+        within = min(_TRY_S, self._live.config.connect_timeout)
         try:
             connection = await change_user(
                 kept.connection, login, settings, server.max_packet, within
@@ -389,8 +386,8 @@ class Logins:
                 return await open_session(
                     server,
                     login,
-                    self._config,
-                    self._materials,
+                    self._live.config,
+                    self._live.materials,
                     self._settings(server, login, tracking),
                     attempt,
                 )

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
-    from proxy.config import Config
     from proxy.observe.metrics import Dropped, Metrics
     from proxy.server.connection import ServerConnection
+    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server
 
 MAX_AGE_S: Final = 300.0
@@ -48,19 +48,38 @@ class Pool:
         login_cache: whether what was judged still counts.
     """
 
-    def __init__(self, config: Config, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
-        self._config = config
+    def __init__(self, live: LiveConfig, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
+        self._live = live
         self._metrics = metrics
         self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
-        self._most = config.kept_connections
-        self.login_cache = LoginCache(config.login_age if self._most else 0.0, time.monotonic)
+        self._closed = False
+        self.login_cache = LoginCache(0.0, time.monotonic)
         self._kept: dict[Server, list[IdleConnection]] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._cascading: OrderedDict[str, None] = OrderedDict()  # users
+        self.configure()
 
     def __len__(self) -> int:
         return sum(len(kept) for kept in self._kept.values())
+
+    @property
+    def _most(self) -> int:
+        """How many may be kept of each server."""
+        return 0 if self._closed else self._live.config.kept_connections
+
+    def configure(self) -> None:
+        """Other options may count: close what is too much by them."""
+        config = self._live.config
+        self.login_cache.age = config.login_age if config.kept_connections else 0.0
+        for connections in list(self._kept.values()):
+            waiting = [kept for kept in connections if not kept.reserved]
+            for kept in waiting[: max(0, len(connections) - self._most)]:
+                self.drop(kept, "full")
+        if self._sweep is not None:  # by the age of before
+            self._sweep.cancel()
+            self._sweep = None
+            self._watch()
 
     # What a login finds
 
@@ -77,7 +96,7 @@ class Pool:
             server: where to.
             kind: the capabilities that they have, of what logins decide.
         """
-        oldest = self._now() - self._config.kept_connection_age
+        oldest = self._now() - self._live.config.kept_connection_age
         for kept in reversed(self._kept.get(server, ())):
             if not kept.reserved and kept.since > oldest and self.fits(kept, server, kind):
                 yield kept
@@ -202,7 +221,7 @@ class Pool:
 
     def close(self) -> None:
         """Keep none any more."""
-        self._most = 0
+        self._closed = True
         for server in list(self._kept):
             self.drop_all(server, "stopped")
         if self._sweep is not None:
@@ -218,12 +237,12 @@ class Pool:
         ]
         if waiting:
             first = min(kept.since for kept in waiting)
-            left = first + self._config.kept_connection_age - self._now()
+            left = first + self._live.config.kept_connection_age - self._now()
             self._sweep = self._call_later(max(0.01, left), self._close_old)
 
     def _close_old(self) -> None:
         self._sweep = None
-        oldest = self._now() - self._config.kept_connection_age
+        oldest = self._now() - self._live.config.kept_connection_age
         for connections in list(self._kept.values()):
             for kept in list(connections):
                 if kept.since <= oldest and not kept.reserved:

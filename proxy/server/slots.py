@@ -27,8 +27,8 @@ from protocol.response import ErrPacket
 from proxy.server.errors import ServerFullError
 
 if TYPE_CHECKING:
-    from proxy.config import Config
     from proxy.observe.metrics import Metrics
+    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server
 
 _TURN_S: Final = 0.01
@@ -106,9 +106,8 @@ class Slots:
         giving: how many are about to be free, by server.
     """
 
-    def __init__(self, config: Config, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
-        self._most = config.max_server_connections
-        self._within = config.server_connection_timeout
+    def __init__(self, live: LiveConfig, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
+        self._live = live
         self._metrics = metrics
         self._loop = loop
         self._taken: defaultdict[Server, int] = defaultdict(int)
@@ -119,6 +118,21 @@ class Slots:
         self._look: asyncio.TimerHandle | None = None
         self.waiting = 0
         self.giving: defaultdict[Server, int] = defaultdict(int)
+
+    @property
+    def _most(self) -> int:
+        """How many there may be of each server; 0: any number."""
+        return self._live.config.max_server_connections
+
+    def configure(self) -> None:
+        """Other options may count: whoever waits may have a slot now."""
+        for server, queue in list(self._queues.items()):
+            while queue and not self._is_full(server):
+                self._taken[server] += 1
+                self._next(server)
+
+    def _is_full(self, server: Server) -> bool:
+        return bool(self._most) and self._taken[server] >= self._most
 
     # Who wants one
 
@@ -132,7 +146,7 @@ class Slots:
 
     def try_take(self, server: Server) -> Slot | None:
         """Take a slot at once; None if there is none: then others may be waiting for one."""
-        if self._most and self._taken[server] >= self._most:
+        if self._is_full(server):
             return None
         self._taken[server] += 1
         return Slot(self, server)
@@ -150,7 +164,9 @@ class Slots:
         slot = self.try_take(server)
         if slot is not None:
             return slot
-        within = self._within if at_most is None else min(at_most, self._within)
+        within = self._live.config.server_connection_timeout
+        if at_most is not None:
+            within = min(at_most, within)
         queue = self._queues[server]
         current: asyncio.Future[Slot] = self._loop.create_future()
         queue[current] = None
@@ -205,7 +221,8 @@ class Slots:
     def _next(self, server: Server, giving: bool = False) -> None:
         self.giving[server] -= giving
         queue = self._queues[server]
-        while queue:
+        # Of a limit that was lowered there may be more than it allows.
+        while queue and not (self._most and self._taken[server] > self._most):
             current = next(iter(queue))
             del queue[current]
             if not current.done():

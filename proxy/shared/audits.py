@@ -14,9 +14,13 @@ class Audits:
 
     def __init__(self, share: float) -> None:
         """`share` of the reads, 0 to 1."""
+        self.credit = 0.0
+        self.choose(share)
+
+    def choose(self, share: float) -> None:
+        """Choose this share of the reads from now on, 0 to 1."""
         self.on = share > 0
         self.share = share
-        self.credit = 0.0
 
     def due(self) -> bool:
         """Whether one more read, which could be audited, is one of them."""

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from protocol.response_stream import ResponseStream
-    from proxy.config import Config
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.view_question import Answer
+    from proxy.shared.live_config import LiveConfig
     from proxy.tasks import Start
 
 _log = logging.getLogger(__name__)
@@ -124,18 +124,24 @@ class Catalogues:
     """
 
     def __init__(
-        self, config: Config, metrics: Metrics, start: Start, loop: asyncio.AbstractEventLoop
+        self, live: LiveConfig, metrics: Metrics, start: Start, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._age = config.view_age
+        self._live = live
         self._metrics = metrics
         self._start = start
         self._now: Callable[[], float] = loop.time
         self._call_later = loop.call_later
-        self.off = config.view_age == 0 or not config.may_have_replicas
+        self.off = False
         self._accounts: OrderedDict[tuple[str, str], Account] = OrderedDict()
         self._definitions: dict[bytes, Definition] = {}
         self._definition_bytes = 0
         self.era = object()
+        self.configure()
+
+    def configure(self) -> None:
+        """Other options may count."""
+        config = self._live.config
+        self.off = config.view_age == 0 or not config.may_have_replicas
 
     def of(self, user: str, role: str) -> Account:
         """The account's."""
@@ -229,7 +235,7 @@ class Catalogues:
         """Have the primary asked again after `view-age`, and drop the answer after twice that."""
         era = account.era
         catalogue = account.catalogue
-        age = self._age
+        age = self._live.config.view_age
 
         def end() -> None:
             if account.aged and account.era is era and account.catalogue is catalogue:

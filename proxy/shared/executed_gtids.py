@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
-    from proxy.config import Config
     from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.server.login import Login
-    from proxy.tls.materials import Materials
+    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server, Topology
 
 _log = logging.getLogger(__name__)
@@ -36,10 +35,9 @@ used."""
 class ExecutedGtids:
     """Asks the servers of one worker."""
 
-    def __init__(self, config: Config, materials: Materials, now: Callable[[], float]) -> None:
+    def __init__(self, live: LiveConfig, now: Callable[[], float]) -> None:
         """Connects as the configuration says; `now` is monotonic, s."""
-        self._config = config
-        self._materials = materials
+        self._live = live
         self._now = now
 
     async def of_primary(self, connection: ServerConnection) -> Identity:
@@ -48,7 +46,7 @@ class ExecutedGtids:
         Raises:
             ServerUnreachableError: it does not answer.
         """
-        limit = self._config.connect_timeout
+        limit = self._live.config.connect_timeout
         try:
             async with asyncio.timeout(limit):
                 return await identify(connection)
@@ -68,8 +66,9 @@ class ExecutedGtids:
     async def _of_replica(self, replica: Server, login: Login) -> GtidSet:
         try:
             async with asyncio.timeout(_REPLICA_S):
+                live = self._live
                 connection = await open_connection(
-                    replica, replace(login, database=None), self._config, self._materials, "OFF"
+                    replica, replace(login, database=None), live.config, live.materials, "OFF"
                 )
         except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
             _log.info(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from proxy import tasks
 
 if TYPE_CHECKING:
-    from proxy.config import Config
+    from proxy.shared.live_config import LiveConfig
     from proxy.shared.sessions import Sessions
 
 
@@ -19,15 +19,14 @@ class IdleRelease:
     statement needs a timer.
     """
 
-    def __init__(self, config: Config, sessions: Sessions) -> None:
-        self._delay = config.connection_sharing_delay
-        self._on = config.connection_sharing == "on"
+    def __init__(self, live: LiveConfig, sessions: Sessions) -> None:
+        self._live = live
         self._sessions = sessions
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start looking, if connections are shared."""
-        if self._on:
+        """Start looking, if connections are shared, or are to be from now on."""
+        if self._task is None and self._live.config.connection_sharing == "on":
             self._task = tasks.start(self._watch(), "resting sessions")
 
     async def stop(self) -> None:
@@ -37,7 +36,7 @@ class IdleRelease:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(self._delay)
+            await asyncio.sleep(self._live.config.connection_sharing_delay)
             self.look()
 
     def look(self) -> None:

@@ -22,12 +22,11 @@ from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.config import Config
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
+    from proxy.shared.live_config import LiveConfig
     from proxy.tasks import Start
-    from proxy.tls.materials import Materials
     from routing.servers.topology import Server, Topology
 
 _log = logging.getLogger(__name__)
@@ -58,16 +57,14 @@ class PrimaryPresence:
     def __init__(
         self,
         topology: Topology,
-        config: Config,
-        materials: Materials,
+        live: LiveConfig,
         metrics: Metrics,
         start: Start,
         now: Callable[[], float],
     ) -> None:
         """Connects as the configuration says; `now` is monotonic, s."""
         self._topology = topology
-        self._config = config
-        self._materials = materials
+        self._live = live
         self._metrics = metrics
         self._start = start
         self._now = now
@@ -116,7 +113,8 @@ class PrimaryPresence:
     async def _is_there(self, primary: Server, login: Login) -> bool:
         """Whether the primary takes logins, or at least answers who wants to log in."""
         try:
-            connection = await open_connection(primary, login, self._config, self._materials, "OFF")
+            live = self._live
+            connection = await open_connection(primary, login, live.config, live.materials, "OFF")
         except NoDescriptorError:
             return True  # nothing is known; a session that ends is the safe way
         except ServerRefusedError as error:

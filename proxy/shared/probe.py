@@ -63,6 +63,7 @@ class Probes:
     """The shared probes of one primary: at most one is in flight (`routing.servers.gathering`).
 
     Attributes:
+        limit: how long the primary may take to answer, s.
         patience: how long a read waits for the answer at least, s, however short its budget is: a
             budget is meant for replicas, and no such read should fail since the primary is far.
     """
@@ -81,7 +82,7 @@ class Probes:
         self._sessions = sessions
         self._ledger = ledger
         self._metrics = metrics
-        self._limit = limit
+        self.limit = limit
         self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
         self.patience = _PATIENCE_S
@@ -152,7 +153,7 @@ class Probes:
         self._connection = connection
         probe = statement_packet(PROBE_SQL, connection.query_attributes)
         connection.send(((SHARED_PROBE, probe),))
-        self._deadline = self._call_later(self._limit, self._overdue)
+        self._deadline = self._call_later(self.limit, self._overdue)
         self._metrics.probed(askers)
 
     def _fail(self, leader: Asker) -> None:

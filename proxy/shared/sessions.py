@@ -78,6 +78,9 @@ class Member(Protocol):
         Rows that a cursor there has still to give are such a read.
         """
 
+    def on_config_changed(self) -> None:
+        """Other options count from its next command on."""
+
     def shut_down(self) -> None:
         """The proxy stops: end, if no statement runs and no transaction is open."""
 
@@ -186,6 +189,11 @@ class Sessions:
                 session.prefer_replica(preferred - 1)
             elif preferred == index:
                 session.prefer_replica(session.session_id % max(1, count))
+
+    def on_config_changed(self) -> None:
+        """Other options count: each session takes them over when its next command comes."""
+        for session in self:
+            session.on_config_changed()
 
     def on_primary_silent(self) -> None:
         """The primary is found not to answer: the fast path is to look at that again."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from proxy.shared.killing.other_workers import OtherWorkers
     from proxy.shared.killing.targets import KillTargets
     from proxy.shared.known_passwords import KnownPasswords
+    from proxy.shared.live_config import LiveConfig
     from proxy.shared.primary_epoch import PrimaryEpoch
     from proxy.shared.primary_presence import PrimaryPresence
     from proxy.shared.probe import Probes
@@ -45,9 +46,8 @@ class Shared:
     need from it. Groups of values would only be a second name for each.
 
     Attributes:
-        config: the configuration.
+        live: the configuration that counts now.
         worker: its number, from 0.
-        materials: keys and TLS contexts.
         metrics: counts.
         ledger: records statements in metrics and log.
         now: monotonic, s.
@@ -77,9 +77,8 @@ class Shared:
         audits: which reads are audited.
     """
 
-    config: Config
+    live: LiveConfig
     worker: int
-    materials: Materials
     metrics: Metrics
     ledger: Ledger
     now: Callable[[], float]
@@ -107,3 +106,13 @@ class Shared:
     classifier: Classifier
     catalogues: Catalogues
     audits: Audits
+
+    @property
+    def config(self) -> Config:
+        """The options as they are now."""
+        return self.live.config
+
+    @property
+    def materials(self) -> Materials:
+        """The keys and TLS contexts as they are now."""
+        return self.live.materials

@@ -12,7 +12,7 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -39,12 +39,14 @@ class KeyRing:
         certificate: the chain that clients are shown; b"" where client TLS is disabled.
         certificate_key: its private key.
         rsa_key: private key that decrypts passwords which clients send without TLS.
+        server_ca: the certificates of `server-tls-ca`; b"" where there is no such file.
 
     """
 
     certificate: bytes
     certificate_key: bytes = field(repr=False)
     rsa_key: bytes = field(repr=False)
+    server_ca: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +65,37 @@ class Materials:
     server_tls: ServerContexts | None
 
 
-def make_key_ring(config: Config) -> KeyRing:
+def make_key_ring(config: Config, before: tuple[Config, KeyRing] | None = None) -> KeyRing:
     """Read the configured keys and make the missing ones.
+
+    Args:
+        config: the configuration.
+        before: that of before a reload, and its keys: those that were made then stay.
 
     Raises:
         ConfigError: a file cannot be read.
 
     """
-    certificate, certificate_key = b"", b""
+    certificate, certificate_key, rsa_key, server_ca = b"", b"", b"", b""
+    if before is not None:
+        earlier, ring = before
+        if earlier.client_tls_cert is None:
+            certificate, certificate_key = ring.certificate, ring.certificate_key
+        if earlier.rsa_key is None:
+            rsa_key = ring.rsa_key
     if config.client_tls != "disabled":
         if config.client_tls_cert is not None and config.client_tls_key is not None:
             certificate = _read(config.client_tls_cert, "client-tls-cert")
             certificate_key = _read(config.client_tls_key, "client-tls-key")
-        else:
+        elif not certificate:
             certificate, certificate_key = self_signed(config.proxy_name, config.listen.host)
     if config.rsa_key is not None:
         rsa_key = _read(config.rsa_key, "rsa-key")
-    else:
+    elif not rsa_key:
         rsa_key = _pem(rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS))
-    return KeyRing(certificate, certificate_key, rsa_key)
+    if config.server_tls_ca is not None:
+        server_ca = _read(config.server_tls_ca, "server-tls-ca")
+    return KeyRing(certificate, certificate_key, rsa_key, server_ca)
 
 
 def build(config: Config, ring: KeyRing) -> Materials:
@@ -95,7 +109,32 @@ def build(config: Config, ring: KeyRing) -> Materials:
         rsa_key = RsaKey.from_pem(ring.rsa_key)
     except ValueError as error:
         raise ConfigError(f"rsa-key {config.rsa_key}: no usable RSA key: {error}") from error
-    return Materials(_client_context(config, ring), rsa_key, _server_contexts(config))
+    return Materials(_client_context(config, ring), rsa_key, _server_contexts(config, ring))
+
+
+def renew(
+    materials: Materials, before: tuple[Config, KeyRing], config: Config, ring: KeyRing
+) -> Materials:
+    """Build what a worker needs from now on; what is the same as before stays.
+
+    So connections to servers resume the TLS sessions of those before.
+
+    Args:
+        materials: those of before.
+        before: what they were built from.
+        config: the configuration that counts now.
+        ring: its keys.
+
+    Raises:
+        ConfigError: as `build`.
+    """
+    built = build(config, ring)
+    earlier, earlier_ring = before
+    if earlier.server_tls == config.server_tls and earlier_ring.server_ca == ring.server_ca:
+        built = replace(built, server_tls=materials.server_tls)
+    if earlier.client_tls == config.client_tls and earlier_ring.certificate == ring.certificate:
+        built = replace(built, client_ssl=materials.client_ssl)
+    return built
 
 
 def self_signed(name: str, host: str) -> tuple[bytes, bytes]:
@@ -149,16 +188,16 @@ def _client_context(config: Config, ring: KeyRing) -> ssl.SSLContext | None:
     return context
 
 
-def _server_contexts(config: Config) -> ServerContexts | None:
+def _server_contexts(config: Config, ring: KeyRing) -> ServerContexts | None:
     if config.server_tls == "disabled":
         return None
-    contexts = ServerContexts(partial(_server_context, config))
+    contexts = ServerContexts(partial(_server_context, config, ring.server_ca))
     for server in (config.primary, *config.replicas):
         contexts.to(str(server))
     return contexts
 
 
-def _server_context(config: Config) -> ServerContext:
+def _server_context(config: Config, ca: bytes) -> ServerContext:
     context = ServerContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = config.server_tls == "verify_identity"
@@ -168,7 +207,8 @@ def _server_context(config: Config) -> ServerContext:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
         try:
-            context.load_verify_locations(config.server_tls_ca)
+            with _file(ca) as path:
+                context.load_verify_locations(path)
         except (ssl.SSLError, OSError) as error:
             raise ConfigError(
                 f"server-tls-ca {config.server_tls_ca}: no usable PEM certificates: "

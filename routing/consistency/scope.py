@@ -425,6 +425,7 @@ class Scopes:
     They are bounded by number, age and bytes: a scope of a primary with many gaps takes a megabyte.
 
     Attributes:
+        age: how long each is alive since its last use, s.
         in_use: some are alive in this worker, or may be in another.
         evicted: how many were dropped, for their age or for want of room.
     """
@@ -432,7 +433,7 @@ class Scopes:
     def __init__(self, limit: int = 10_000, age: float = 3600.0) -> None:
         """At most `limit` scopes, each for `age` seconds since its last use."""
         self._limit = limit
-        self._age = age
+        self.age = age
         self._states: OrderedDict[ScopeKey, ScopeState] = OrderedDict()
         self._memory = 0
         self._begun = 0
@@ -464,7 +465,7 @@ class Scopes:
         `remembers`: it is read at a level that does.
         """
         state = self._states.get((kind, key))
-        if state is None or now - state.used_at > self._age:
+        if state is None or now - state.used_at > self.age:
             if state is not None:
                 self._drop(state)
             # A probe that began for this scope's predecessor does not cover what was missed since.
@@ -599,7 +600,7 @@ class Scopes:
         states = self._states
         while states:
             oldest = next(iter(states.values()))
-            few = len(states) <= self._limit and now - oldest.used_at <= self._age
+            few = len(states) <= self._limit and now - oldest.used_at <= self.age
             if few and (self._memory <= _MOST_BYTES or len(states) == 1):
                 return
             self._drop(oldest)

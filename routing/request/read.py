@@ -126,6 +126,7 @@ class Read:
         bound: it can run on no other server than the one it was sent to.
         sent_at: when its server was chosen, monotonic s.
         joined_at: when it joined another read's WAIT, monotonic s.
+        on_lost_writes: whether a reader is told of acknowledged writes that are gone.
         note: what is to be counted of the last event; the caller that counts it removes it.
         cached_decision: the last decision, while it need not be made again.
     """
@@ -150,7 +151,7 @@ class Read:
         self._session = session
         self._topology = topology
         self._waits = waits
-        self._on_lost_writes = on_lost_writes
+        self.on_lost_writes = on_lost_writes
         self.cached_decision: Final = CachedDecision(session, topology, waits)
         self._progress = progress
         self.requirement: Final = Requirement(session.rules)
@@ -325,7 +326,7 @@ class Read:
     def _tells_lost(self, scope: ScopeState) -> bool:
         """Whether the read is refused since acknowledged writes are gone; that is told once."""
         scope.on_loss_reported()
-        return self._on_lost_writes is LostPolicy.ERROR
+        return self.on_lost_writes is LostPolicy.ERROR
 
     def _note_observation(self, since: float, required: GtidSet) -> None:
         """What the read relies on is to be in the log before it."""
@@ -443,7 +444,7 @@ class Read:
         if self.rules.level is Level.BOUNDED_STALENESS:
             return False
         term = self._topology.term
-        return self._reading(now).term != term and self._on_lost_writes is LostPolicy.ERROR
+        return self._reading(now).term != term and self.on_lost_writes is LostPolicy.ERROR
 
     def _reading(self, now: float) -> ScopeState:
         return self._session.reading(self.rules, self._topology.term, now)

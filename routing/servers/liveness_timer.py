@@ -15,13 +15,14 @@ class LivenessTimer:
     """Whether one server is silent, judged by regular looks.
 
     Attributes:
+        patience: how long the server has to answer, s.
         asked_at: when it was asked for a sign of life, monotonic s; None if that was answered.
         refused: it was asked, and refused the connection.
     """
 
     def __init__(self, patience: float) -> None:
-        """`patience` is how long a server has to answer, s."""
-        self._patience = patience
+        """`patience` is how long the server has to answer, s."""
+        self.patience = patience
         self._received: int | None = None
         self._heard_at = 0.0
         self._asked_last = 0.0
@@ -43,7 +44,7 @@ class LivenessTimer:
         """
         if self.asked_at is not None or now - max(waiting_since, self._heard_at) < QUIET_S:
             return False
-        return not self._asked_last or now - self._asked_last >= self._patience
+        return not self._asked_last or now - self._asked_last >= self.patience
 
     def ask(self, now: float) -> None:
         """It is asked."""
@@ -57,4 +58,4 @@ class LivenessTimer:
         """Whether it has had the time to answer, and has not."""
         if self.asked_at is None:
             return False
-        return self.refused or now - self.asked_at >= self._patience
+        return self.refused or now - self.asked_at >= self.patience

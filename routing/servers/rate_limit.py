@@ -11,6 +11,12 @@ class RateLimit:
         self._left = self._burst
         self._at: float | None = None
 
+    def change(self, rate: float) -> None:
+        """Let through this rate from now on; who has been given a turn keeps it."""
+        self._rate = rate
+        self._burst = max(rate, 1.0)
+        self._left = min(self._left, self._burst)
+
     def reserve(self, now: float, most: float) -> float | None:
         """Take one; return in how many seconds its turn comes.
 

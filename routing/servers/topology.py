@@ -587,6 +587,22 @@ class Topology:
             self._prepare(server)
         self._before_term = 0  # what the promotions so far count in `term`
 
+    def configure(
+        self,
+        proof_max_age: float,
+        *,
+        allows_filters: bool,
+        reads_lagging: bool,
+        for_primary: frozenset[StableStrEnum],
+    ) -> None:
+        """Go on with other values of what it was made with."""
+        self.for_primary = for_primary
+        self.reads_lagging = reads_lagging
+        self._proof_max_age = proof_max_age
+        self._allows_filters = allows_filters
+        for server in self.watched:
+            self._prepare(server)
+
     def _prepare(self, server: Server) -> None:
         """Let a server have what is the same for all."""
         server.proof_max_age = self._proof_max_age

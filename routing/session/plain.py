@@ -34,6 +34,8 @@ _APPLICATION: Final = Scope.APPLICATION
 
 def is_plain(session: Session) -> bool:
     """Whether a session is plain, as far as routing knows it."""
+    if session.outdated:
+        return False  # its rules are about to change
     rules = session.rules
     if rules.level not in _LEVELS:
         return False  # its reads ask the primary, or how replicas commit

@@ -102,6 +102,7 @@ class Session:
         diagnostics: what its next statement may ask about those before it.
         preferred: index of the replica that the session asks first.
         plain: it is so (`routing.session.plain`); False also where that is not known.
+        outdated: the configuration has changed, and the next command takes that over.
     """
 
     def __init__(
@@ -148,6 +149,7 @@ class Session:
         self.rejections = ReplicaRejections()
         self.diagnostics = DiagnosticsArea()
         self.preferred = preferred
+        self.outdated = False
         self.plain = False
         self._start = DEFAULT_ISOLATION, _WAIT_TIMEOUT_S  # what its primary began it with
 

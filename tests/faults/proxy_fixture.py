@@ -16,8 +16,11 @@ from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
+from proxy.reload.worker_config import follow_changes
 from proxy.serve import build as build_shared
 from proxy.server.view_question import AFTER, QUESTION
+from proxy.shared.idle_release import IdleRelease
+from proxy.shared.live_config import LiveConfig
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
 from tests.faults import garbage
@@ -158,12 +161,14 @@ async def before(
         listen=Address("127.0.0.1", 0),
         **settings,
     )
-    proxy = build_shared(config, materials(config.server_tls), Metrics(), log, worker)
+    live = LiveConfig(config, materials(config.server_tls))
+    proxy = build_shared(live, Metrics(), log, worker)
     if proxy.kept_scopes is not None:
         await proxy.kept_scopes.start()
     if proxy.other_workers is not None:
         await proxy.other_workers.start(proxy.kill_targets.answer)
     monitor = Monitor(proxy)
+    follow_changes(proxy, monitor, IdleRelease(live, proxy.sessions))
     await monitor.start()
     await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)

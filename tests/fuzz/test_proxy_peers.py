@@ -34,6 +34,7 @@ from proxy.server.connect.opening import open_connection
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
+from proxy.shared.live_config import LiveConfig
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
 from routing.consistency.decision import Reason
@@ -220,7 +221,7 @@ class World:
             session_id,
             session_id,
             Session(proxy.config.rules, 0, proxy.scopes, login.username, proxy.topology.term),
-            SessionRules(proxy.config, proxy.config.listen, login.username, {}),
+            SessionRules(proxy.live, proxy.config.listen, login.username, {}),
         )
         client = FakeTransport(connection)
         connection.attach(client, session)
@@ -343,7 +344,7 @@ def with_eof() -> bytes:
 @pytest.fixture(scope="module")
 def proxy(runner: asyncio.Runner, materials: Materials) -> Shared:
     async def make() -> Shared:
-        return build_shared(CONFIG, materials, Metrics(), None, 0)
+        return build_shared(LiveConfig(CONFIG, materials), Metrics(), None, 0)
 
     return runner.run(make())
 
@@ -590,7 +591,7 @@ def test_any_bytes_of_a_client_that_logs_in(
     runner: asyncio.Runner, materials: Materials, data: bytes, size: int
 ) -> None:
     async def story() -> None:
-        proxy = build_shared(CONFIG, materials, Metrics(), None, 0)
+        proxy = build_shared(LiveConfig(CONFIG, materials), Metrics(), None, 0)
         listener = Listener(proxy)
         transport = FakeTransport()
         channel = PacketChannel(1 << 18)
@@ -636,7 +637,7 @@ def test_any_bytes_of_a_server_that_is_logged_in_to(
     runner: asyncio.Runner, materials: Materials, data: bytes, size: int
 ) -> None:
     async def story() -> None:
-        proxy = build_shared(CONFIG, materials, Metrics(), None, 0)
+        proxy = build_shared(LiveConfig(CONFIG, materials), Metrics(), None, 0)
         transport = FakeTransport()
 
         async def connect(server: Server) -> PacketChannel:

@@ -36,6 +36,7 @@ from routing.sql.classifier import Classifier
 from routing.sql.statement import Statement, StatementClass, StatementReason
 
 CONFIG = Config(primary=Address("db1", 3306))
+LIVE = SimpleNamespace(config=CONFIG)
 
 
 class Plain:
@@ -53,8 +54,8 @@ pytestmark = pytest.mark.plain
 
 @pytest.fixture
 def context() -> CommandContext:
-    rules = SessionRules(CONFIG, CONFIG.listen, "app", {})
-    shared = SimpleNamespace(classifier=Classifier(), config=CONFIG, kill_targets=None)
+    rules = SessionRules(LIVE, CONFIG.listen, "app", {})
+    shared = SimpleNamespace(classifier=Classifier(), live=LIVE, kill_targets=None)
     session: Any = SimpleNamespace(
         shared=shared,
         state=Session(rules.initial(""), 0, user="app"),

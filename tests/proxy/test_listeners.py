@@ -20,6 +20,7 @@ from proxy.config import Config
 from proxy.config.tables import Table
 from proxy.observe.metrics import Metrics
 from proxy.serve import serve
+from proxy.shared.live_config import LiveConfig
 from proxy.tls.materials import build, make_key_ring
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from scripts.ports import reserve_ports
@@ -56,7 +57,7 @@ def test_a_welcome_knows_by_which_port_the_client_came(
         ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         materials = build(config, make_key_ring(config))
         serving = asyncio.ensure_future(
-            serve(config, materials, Metrics(), None, 0, stop, ready.set_result)
+            serve(LiveConfig(config, materials), Metrics(), None, 0, stop, ready.set_result)
         )
         port = await asyncio.wait_for(ready, 30)
         assert port not in (0, *ports)

@@ -44,7 +44,8 @@ def getaddrinfo(host, port, **hints):
 
 socket.getaddrinfo = getaddrinfo
 
-async def serve(config, materials, metrics, routing_log, worker, stop, ready):
+async def serve(live, metrics, routing_log, worker, stop, ready):
+    config = live.config
     if config.proxy_name == f"fails-{worker}":
         raise OSError(98, "the stand-in cannot listen")
     if config.proxy_name == f"dies-{worker}":
@@ -55,7 +56,7 @@ async def serve(config, materials, metrics, routing_log, worker, stop, ready):
     async def answer(reader, writer):
         metrics.tracked += 1
         about = {"pid": os.getpid(), "worker": worker, "run": routing_log and routing_log.run}
-        about["key"] = hashlib.sha256(materials.rsa_key.public_pem()).hexdigest()
+        about["key"] = hashlib.sha256(live.materials.rsa_key.public_pem()).hexdigest()
         writer.write(json.dumps(about).encode())
         await writer.drain()
         writer.close()

@@ -150,6 +150,13 @@ class CommandEffects:
             self._new_rules = False
             self._follow(self._rules.present(self._state.schema))
 
+    def follow_config(self) -> None:
+        """Let the rules of the present configuration count; what the client SET goes on."""
+        self._new_rules = False
+        self._rules.renew()
+        self._state.initial_rules = self._rules.initial(self._state.schema)
+        self._follow(self._rules.present(self._state.schema))
+
     def adjust(self, chosen: Adjustment) -> None:
         """Let these settings of the client's count, in place of those before."""
         self._rules.chosen = chosen

@@ -72,7 +72,7 @@ class FastRequests(FastPath):
         self._catalogues = shared.catalogues
         self._audits = shared.audits
         self._now = shared.now
-        self._connect_timeout = shared.config.connect_timeout
+        self._connect_timeout = 0.0  # `configure` sets it
         self._current = session.current
         self._cached_decision = session.read.cached_decision
         self._read_timers = session.read_timers
@@ -90,6 +90,10 @@ class FastRequests(FastPath):
         self._account = session.views.present()
         self._replica: ServerConnection | None = None
         self._names_writes = False
+
+    def configure(self, connect_timeout: float) -> None:
+        """Begin, or go on after a reload, with this time that a silent server has, s."""
+        self._connect_timeout = connect_timeout
 
     def use_lease(self, lease: ConnectionLease) -> None:
         """The session has lost its primary, and goes on with a lease."""

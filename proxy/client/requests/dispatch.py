@@ -70,7 +70,7 @@ class Dispatch:
         self._now = shared.now
         self._audits = shared.audits
         self._probes = shared.probes
-        self._connect_timeout = shared.config.connect_timeout
+        self._connect_timeout = 0.0  # `configure` sets it
         self._current = session.current
         self._read = session.read
         self._read_timers = session.read_timers
@@ -89,6 +89,10 @@ class Dispatch:
         self._call_later = shared.call_later
         self._asked: ServerConnection | None = None  # for FOUND_ROWS(), by a command that waits
         self._in_time: asyncio.TimerHandle | None = None
+
+    def configure(self, connect_timeout: float) -> None:
+        """Begin, or go on after a reload, with this time that a silent server has, s."""
+        self._connect_timeout = connect_timeout
 
     def use_lease(self, lease: ConnectionLease) -> None:
         """The session has lost its primary, and goes on with a lease."""

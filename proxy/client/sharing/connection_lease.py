@@ -109,6 +109,12 @@ class ConnectionLease:
         self.asking = False
         self._keep_own()
 
+    def configure(self) -> None:
+        """Other options count: who shares may stop, but nobody begins amid a session."""
+        config = self._shared.config
+        self._shares = self._shares and config.connection_sharing == "on"
+        self._reads_on = config.without_primary == "read"
+
     def _keep_own(self) -> None:
         """Without connection-sharing nothing is given back that need not be."""
         if not self._shares:

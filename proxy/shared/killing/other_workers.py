@@ -56,7 +56,7 @@ class OtherWorkers:
         self._folder = folder
         self._worker = worker
         self._others = [number for number in range(workers) if number != worker]
-        self._within = within
+        self.within = within
         self._metrics = metrics
         self._answer: Answer | None = None
         self._server: AbstractServer | None = None
@@ -137,14 +137,14 @@ class OtherWorkers:
         """What one worker answers, or `_SILENT`. None if it does not run: it has no clients."""
         writer: StreamWriter | None = None
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(self.within):
                 reader, writer = await asyncio.open_unix_connection(str(self._path(number)))
                 writer.write(sent)
                 return wire.parse_answer(await reader.readexactly(wire.ANSWER_SIZE))
         except (ConnectionError, FileNotFoundError, asyncio.IncompleteReadError):
             return None
         except TimeoutError:
-            _log.warning("worker %d does not answer within %g s", number, self._within)
+            _log.warning("worker %d does not answer within %g s", number, self.within)
             return _SILENT
         except (OSError, MalformedPacketError) as error:
             _log.warning("worker %d does not answer: %s", number, error_text(error))
@@ -156,7 +156,7 @@ class OtherWorkers:
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         answer = self._answer
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(self.within):
                 length = wire.parse_length(await reader.readexactly(wire.LENGTH.size))
                 inquiry = Inquiry.parse(await reader.readexactly(length))
             if answer is not None:

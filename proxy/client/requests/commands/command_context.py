@@ -24,7 +24,7 @@ class CommandContext:
         prepared: its prepared statements.
         views: how its statements are classified by the views that they name.
         classifier: knows statements by their text.
-        config: the configuration.
+        live: the configuration that counts now.
         kill_targets: the sessions that may be killed.
         query_attributes: statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
     """
@@ -35,7 +35,7 @@ class CommandContext:
         self.prepared: Final = session.prepared
         self.views: Final = session.views
         self.classifier: Final = session.shared.classifier
-        self.config: Final = session.shared.config
+        self.live: Final = session.shared.live
         self.kill_targets: Final = session.shared.kill_targets
         self.query_attributes: Final = session.query_attributes
 

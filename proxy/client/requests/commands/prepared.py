@@ -72,7 +72,7 @@ def _prepare(
         statement, text = statement.kept_prepared(), b""
     prepared = PreparedStatement(context.prepared.number(), statement, text, context.state)
     moves = context.views.classify(statement) if prepared.moves and statement is not None else None
-    most = context.config.max_prepared_statements
+    most = context.live.config.max_prepared_statements
     if len(context.prepared) >= most:
         return _refused(
             context.command(Code.COM_STMT_PREPARE, packet, moves),
@@ -112,7 +112,7 @@ def execute(context: CommandContext, packet: bytes) -> Command | Action:
             command,
             ServerErrorCode.ER_UNKNOWN_ERROR,
             "Parameter of prepared statement which is set through mysql_send_long_data() is longer"
-            f" than 'max_allowed_packet' bytes ({context.config.max_allowed_packet});"
+            f" than 'max_allowed_packet' bytes ({context.live.config.max_allowed_packet});"
             " COM_STMT_RESET makes the statement usable again",
         )
     if wrong:
@@ -260,7 +260,7 @@ def long_data(context: CommandContext, packet: bytes) -> Action:
 
 def _kept(context: CommandContext, prepared: PreparedStatement) -> Callable[[bytes], None]:
     """Takes the parts of one packet, for whichever server will execute the statement."""
-    room = context.config.max_allowed_packet - context.prepared.long_size
+    room = context.live.config.max_allowed_packet - context.prepared.long_size
     packet = prepared.new_long_data()
 
     def take(data: bytes) -> None:

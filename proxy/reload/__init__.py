@@ -1,0 +1,1 @@
+"""Reads the configuration anew while the proxy runs."""
