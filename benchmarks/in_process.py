@@ -13,11 +13,11 @@ from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
 from proxy.drain import drain
+from proxy.live_config import LiveConfig
 from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
 from proxy.serve import build as build_shared
-from proxy.shared.live_config import LiveConfig
 from proxy.tls.materials import build, make_key_ring
 
 _PASSWORD: Final = "trace"  # of an account that lives as long as this program

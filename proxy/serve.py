@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
 from proxy.client.listener import Listener
+from proxy.config_changes import follow_changes
 from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.monitor.name_watch import NameWatch
 from proxy.observe.ledger import Ledger
-from proxy.reload.worker_config import follow_changes
 from proxy.server.logins import Logins
 from proxy.server.pool import Pool
 from proxy.server.server_greeting import ServerGreeting
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.config import Config
+    from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
-    from proxy.shared.live_config import LiveConfig
     from routing.record import RecordStream
 
 _log = logging.getLogger(__name__)

@@ -15,13 +15,13 @@ import uvloop
 from proxy import log
 from proxy.config import Config, ConfigError
 from proxy.error_text import error_text
+from proxy.live_config import LiveConfig
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import LogLimits, RoutingLog
 from proxy.observe.snapshot import Snapshot
 from proxy.reload.answer import Answer
 from proxy.reload.source import Change
-from proxy.shared.live_config import LiveConfig
 from proxy.state.sqlite_file import StateError
 from proxy.tls.materials import KeyRing, Materials, build, renew
 

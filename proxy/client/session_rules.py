@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from proxy.address import Address
     from proxy.config import Config
-    from proxy.shared.live_config import LiveConfig
+    from proxy.live_config import LiveConfig
     from routing.consistency.rules import Rules
 
 PREFIX: Final = "tidegate."

@@ -40,12 +40,12 @@ from proxy.server.verified_login import preface
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
+    from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.server.pool import Pool
     from proxy.server.slots import Slot, Slots
-    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server
 
 _TRY_S: Final = 1.0

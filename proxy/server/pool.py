@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
+    from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Dropped, Metrics
     from proxy.server.connection import ServerConnection
-    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server
 
 MAX_AGE_S: Final = 300.0

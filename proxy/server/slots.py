@@ -27,8 +27,8 @@ from protocol.response import ErrPacket
 from proxy.server.errors import ServerFullError
 
 if TYPE_CHECKING:
+    from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
-    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server
 
 _TURN_S: Final = 0.01

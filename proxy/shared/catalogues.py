@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from protocol.response_stream import ResponseStream
+    from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.view_question import Answer
-    from proxy.shared.live_config import LiveConfig
     from proxy.tasks import Start
 
 _log = logging.getLogger(__name__)

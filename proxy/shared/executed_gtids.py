@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
+    from proxy.live_config import LiveConfig
     from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
     from proxy.server.login import Login
-    from proxy.shared.live_config import LiveConfig
     from routing.servers.topology import Server, Topology
 
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from proxy import tasks
 
 if TYPE_CHECKING:
-    from proxy.shared.live_config import LiveConfig
+    from proxy.live_config import LiveConfig
     from proxy.shared.sessions import Sessions
 
 

@@ -22,10 +22,10 @@ from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
-    from proxy.shared.live_config import LiveConfig
     from proxy.tasks import Start
     from routing.servers.topology import Server, Topology
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.config import Config
+    from proxy.live_config import LiveConfig
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
     from proxy.server.logins import Logins
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from proxy.shared.killing.other_workers import OtherWorkers
     from proxy.shared.killing.targets import KillTargets
     from proxy.shared.known_passwords import KnownPasswords
-    from proxy.shared.live_config import LiveConfig
     from proxy.shared.primary_epoch import PrimaryEpoch
     from proxy.shared.primary_presence import PrimaryPresence
     from proxy.shared.probe import Probes

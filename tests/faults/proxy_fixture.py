@@ -12,15 +12,15 @@ from mysql_mocker.server.server import Server
 from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
+from proxy.config_changes import follow_changes
 from proxy.drain import drain
+from proxy.live_config import LiveConfig
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
-from proxy.reload.worker_config import follow_changes
 from proxy.serve import build as build_shared
 from proxy.server.view_question import AFTER, QUESTION
 from proxy.shared.idle_release import IdleRelease
-from proxy.shared.live_config import LiveConfig
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
 from tests.faults import garbage

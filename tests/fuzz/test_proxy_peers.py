@@ -26,6 +26,7 @@ from proxy.client.listener import Listener
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.config import Config
+from proxy.live_config import LiveConfig
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
 from proxy.server.account import Requirement
@@ -34,7 +35,6 @@ from proxy.server.connect.opening import open_connection
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
-from proxy.shared.live_config import LiveConfig
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
 from routing.consistency.decision import Reason

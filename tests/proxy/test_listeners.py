@@ -18,9 +18,9 @@ from proxy.address import Address
 from proxy.client import listener
 from proxy.config import Config
 from proxy.config.tables import Table
+from proxy.live_config import LiveConfig
 from proxy.observe.metrics import Metrics
 from proxy.serve import serve
-from proxy.shared.live_config import LiveConfig
 from proxy.tls.materials import build, make_key_ring
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from scripts.ports import reserve_ports
