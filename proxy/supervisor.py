@@ -47,6 +47,7 @@ from proxy.worker import (
     Request,
     Serve,
     child,
+    follow_log_options,
 )
 
 SCRAPE_TIMEOUT_S: Final = 2.0
@@ -413,6 +414,7 @@ class Supervisor:
         """Give the workers the configurations that came from other threads."""
         while not self._changes.empty():
             change, then = self._changes.get()
+            follow_log_options(self._config, change.config, None)
             self._config, self._ring = change.config, change.ring
             for worker in self._workers:
                 worker.change(change, partial(then, worker.number))

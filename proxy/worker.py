@@ -179,7 +179,8 @@ def run_worker(
 
     try:
         live = LiveConfig(config, build(config, ring))
-        _follow_log_options(live, worker)
+        number = worker if config.workers > 1 else None
+        live.follow(lambda before, _: follow_log_options(before, live.config, number))
         with _routing_log(live, metrics, worker) as routing_log:
             uvloop.run(main(routing_log))
     except OSError as error:
@@ -194,16 +195,10 @@ def run_worker(
     return 0
 
 
-def _follow_log_options(live: LiveConfig, worker: int) -> None:
-    """Let this process's messages follow the options for them."""
-
-    def on_change(before: Config, _: Materials) -> None:
-        config = live.config
-        if (before.log_level, before.log_format) != (config.log_level, config.log_format):
-            number = worker if config.workers > 1 else None
-            log.configure(config.log_level, config.log_format, number)
-
-    live.follow(on_change)
+def follow_log_options(before: Config, config: Config, worker: int | None) -> None:
+    """Let this process's messages follow the options for them; `worker` as `log.configure` says."""
+    if (before.log_level, before.log_format) != (config.log_level, config.log_format):
+        log.configure(config.log_level, config.log_format, worker)
 
 
 class _RoutingLogError(Exception):

@@ -320,11 +320,26 @@ class Servers:
     def replica(self, server: Server) -> ServerConnection | None:
         """The connection to this incarnation of a replica, fit for the session's schema."""
         connection = self._replicas.get(server)
-        if connection is None or connection.epoch != server.epoch:
+        if connection is None:
+            return None
+        if connection.epoch != server.epoch and not self.ends_transaction_on(connection):
             return None
         if connection.mirror.schema and not self._state.schema:
             return None  # a selected schema cannot be unset
         return connection
+
+    def ends_transaction_on(self, connection: ServerConnection) -> bool:
+        """Whether a replica that was taken out of use has the snapshot of an open transaction.
+
+        That goes on there until it ends, on the connection that it began on.
+        """
+        server, snapshot = connection.server, self._state.transaction.snapshot
+        return (
+            snapshot is not None
+            and snapshot.server is server
+            and connection.epoch == server.last_epoch
+            and not connection.lost
+        )
 
     def open_to(self, server: Server) -> ServerConnection | None:
         """The connection to a replica, whether it can be used or not."""

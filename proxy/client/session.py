@@ -286,6 +286,7 @@ class ClientSession:
         if (
             connection.busy
             or connection is self._servers.active
+            or self._servers.ends_transaction_on(connection)
             or prepared.has_cursor_on(connection)
         ):
             return False

@@ -20,7 +20,9 @@ used, such as a member of a group that recovers, stands by as well (`Found.fit`)
 A replica that is let go, or has to stand by, gets no further statement: it is not among the
 replicas, and its epoch has ended, so decisions that sessions remember do not stand, and connections
 there are not used again. Kept ones are closed. A session's is closed once it is idle; so a read
-under way ends normally, and a cursor gives its rows.
+under way ends normally, and a cursor gives its rows. A transaction that has its snapshot on a
+replica that the configuration names no more ends there, too (`Server.last_epoch`); from one that is
+gone, or not fit to be used, it is not read any further.
 
 Each worker finds out for itself: nothing that workers share depends on the number or order of the
 replicas.
@@ -115,6 +117,7 @@ class Membership:
         for server in self.unwanted:
             if server is not self._shared.topology.primary:
                 self.unwanted -= {server}
+                server.last_epoch = server.epoch
                 self._go(server)
 
     def apply(self, found: Collection[Found]) -> None:

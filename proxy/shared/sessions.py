@@ -75,7 +75,8 @@ class Member(Protocol):
     def leave_replica(self, server: Server) -> bool:
         """Close the connection to a server that is used no more; False while a read is under way.
 
-        Rows that a cursor there has still to give are such a read.
+        Rows that a cursor there has still to give are such a read, and so is a transaction that has
+        its snapshot there, if nothing is wrong with the server (`Server.last_epoch`).
         """
 
     def on_config_changed(self) -> None:

@@ -118,6 +118,8 @@ class Server:
         filters: what replication leaves out there.
         compared: the primary was asked what it has of this server's transactions.
         left: it is not to be sent statements any more (`Topology.remove_replica`).
+        last_epoch: the one in which it was taken out of use although nothing is wrong with it:
+            transactions that have their snapshot there end there. -1 if it was not.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
     """
 
@@ -165,6 +167,7 @@ class Server:
         self.filters = Filters()
         self.compared = False
         self.left = False
+        self.last_epoch = -1
         self.apply_listener: ApplyListener | None = None
         self._delay = 0.0
         self._delay_until = 0.0
@@ -745,6 +748,7 @@ class Topology:
         """Let reads go to a server that stood by; the last of `replicas` is the one that came."""
         self.standby = [other for other in self.standby if other is not server]
         server.left = False
+        server.last_epoch = -1
         self.replicas = [*self.replicas, server]
 
     def remove_replica(self, server: Server) -> int:
