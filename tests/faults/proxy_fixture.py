@@ -168,7 +168,8 @@ async def before(
     if proxy.other_workers is not None:
         await proxy.other_workers.start(proxy.kill_targets.answer)
     monitor = Monitor(proxy)
-    follow_changes(proxy, monitor, IdleRelease(live, proxy.sessions))
+    idle_release = IdleRelease(live, proxy.sessions)
+    follow_changes(proxy, monitor, idle_release)
     await monitor.start()
     await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
@@ -180,6 +181,7 @@ async def before(
             yield fixture
             await monitor.stop()
             await signs_of_life.stop()
+            await idle_release.stop()
             await fixture.end()
     finally:
         listener.stop()

@@ -17,7 +17,7 @@ from proxy.config.options import OPTIONS
 from proxy.config.tables import Table
 from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level
-from routing.request.command import Command
+from routing.consistency.rules import Rules
 from tests.faults.client import PASSWORD, Client
 from tests.faults.proxy_fixture import ACCOUNTS, ProxyFixture, before, eventually, statements_of
 from tests.faults.table_fixture import COUNT, count, execute, table_fixture
@@ -98,7 +98,7 @@ async def test_the_read_behind_a_write_is_never_stale_while_levels_change() -> N
         for number in range(1, 13):
             # What was written at BEST_EFFORT, when nobody tracked it, is own at the next level.
             change(proxy, consistency=Level.BEST_EFFORT)
-            await execute(client, f"INSERT INTO t VALUES ({number})")
+            await execute(client, f"INSERT INTO t VALUES ({number})")  # noqa: S608 a number
             change(proxy, consistency=Level.READ_OWN_WRITES)
             assert await count(client) == number
 
@@ -150,7 +150,7 @@ async def test_all_replicas_can_go_and_come() -> None:
         for number in range(5):
             change(proxy, replicas=())
             assert names(proxy) == []
-            await execute(session, f"INSERT INTO t VALUES ({number})")
+            await execute(session, f"INSERT INTO t VALUES ({number})")  # noqa: S608 a number
             assert await count(session) == number + 1
             change(proxy, replicas=(address(replica),))
             assert await count(session) == number + 1
@@ -262,6 +262,14 @@ async def test_a_replica_that_lags_is_read_without_max_lag() -> None:
         assert not replica.lagging
 
 
+REMEMBERED = {
+    "self-audit",  # a share
+    "primary-fallback-rate",  # a second's worth of it is left, as there was before
+    "monitor-interval",  # until the pause between two looks ends
+    "view-age",  # until what was learnt has that age
+}
+
+
 @pytest.mark.plain
 async def test_nothing_remembers_a_time_or_a_number_of_before() -> None:
     """Each has a value of its own, which nothing that is alive may have any more."""
@@ -270,8 +278,7 @@ async def test_nothing_remembers_a_time_or_a_number_of_before() -> None:
         for position, option in enumerate(OPTIONS)
         if not option.at_start
         and isinstance(getattr(DEFAULTS, option.attribute), float)
-        # The one is a share. Of the other a second's worth is left, as there was before.
-        and option.name not in ("self-audit", "primary-fallback-rate")
+        and option.name not in REMEMBERED
     }
     async with growing(**{**WATCHED, **numbers}) as proxy:
         client = await proxy.session()
@@ -295,6 +302,6 @@ def floats_of(root: object, without: set[int]) -> set[float]:
         seen.add(id(each))
         if isinstance(each, float):
             found.add(each)
-        elif not isinstance(each, Command):  # the last one of a session had the rules of its time
+        elif not isinstance(each, Rules):  # commands that have ended had those of their time
             waiting += gc.get_referents(each)
     return found
