@@ -109,9 +109,15 @@ class Membership:
                 self.use(server)  # nobody looks at it before: it is used as at a start
         before = self.configured
         self.configured = frozenset(server for server in topology.watched if server.name in names)
-        self.unwanted = (self.unwanted | before) - self.configured
         if config.topology == "static":
+            self.unwanted = (self.unwanted | before) - self.configured
             self._let_unwanted_go()
+            for server in self.unwanted:
+                _log.warning(
+                    "server %s stays until another one is the primary, though the configuration"
+                    " does not name it any more",
+                    server.name,
+                )
 
     def _let_unwanted_go(self) -> None:
         for server in self.unwanted:
@@ -149,7 +155,7 @@ class Membership:
     def admit(self) -> None:
         """Use the servers that stood by and may be used now; to be called after each look."""
         topology = self._shared.topology
-        if self.unwanted and self._shared.config.topology == "static":
+        if self.unwanted:
             self._let_unwanted_go()
         for server in topology.standby:
             if (
