@@ -5,6 +5,7 @@ import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from routing.consistency.rules import Rules
 from tests.faults.client import PASSWORD, Client
 from tests.faults.proxy_fixture import ACCOUNTS, ProxyFixture, before, eventually, statements_of
 from tests.faults.table_fixture import COUNT, count, execute, table_fixture
+from tests.faults.test_failover import demote, looked, open_for_writes, promoted, watched
 
 WATCHED: dict[str, Any] = {
     "monitor_user": "app",
@@ -186,7 +188,7 @@ async def test_a_transaction_ends_on_the_replica_that_was_removed() -> None:
         await eventually(lambda: first.connections == 0)
 
 
-async def test_the_primary_stays_until_another_server_is_it(tmp_path: Any) -> None:
+async def test_the_primary_stays_until_another_server_is_it(tmp_path: Path) -> None:
     options = {**WATCHED, "failover": "read_only", "state_dir": tmp_path}
     async with growing(configured=2, **options) as proxy:
         primary = proxy.shared.topology.primary
@@ -305,3 +307,67 @@ def floats_of(root: object, without: set[int]) -> set[float]:
         elif not isinstance(each, Rules):  # commands that have ended had those of their time
             waiting += gc.get_referents(each)
     return found
+
+
+async def test_a_candidate_that_is_removed_is_not_followed(tmp_path: Path) -> None:
+    async with watched(state_dir=tmp_path) as proxy:
+        candidate, other = proxy.cluster.replicas
+        old = proxy.shared.topology.primary
+        await demote(proxy, "read only")
+        change(proxy, replicas=(address(other),))
+        await open_for_writes(candidate)
+        await looked(proxy)
+        assert proxy.shared.topology.primary is old
+        assert names(proxy) == [other.address]
+        await open_for_writes(other)
+        await promoted(proxy, other)
+
+
+async def test_a_configuration_can_follow_a_promotion(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with watched(state_dir=tmp_path) as proxy:
+        new, other = proxy.cluster.replicas
+        old = proxy.cluster.primary
+        await demote(proxy, "read only")
+        await open_for_writes(new)
+        await promoted(proxy, new)
+        assert other.applier is not None
+        await other.applier.follow(new.binlog)
+        # Who is the primary stays, whatever the configuration calls it.
+        change(proxy, primary=address(old), replicas=(address(other),))
+        assert proxy.shared.topology.primary.name == new.address
+        assert f"server {new.address} stays until another one is the primary" in caplog.text
+        session = await proxy.session()
+        await execute(session, "INSERT INTO t VALUES (1)")
+        assert await count(session) == 1
+        change(proxy, primary=address(new), replicas=(address(other),))
+        assert names(proxy) == [other.address]
+        await execute(session, "INSERT INTO t VALUES (2)")
+        assert await count(session) == 2
+        assert proxy.monitor.membership.unwanted == frozenset()
+
+
+async def test_a_primary_that_nothing_names_goes_once_it_is_a_replica(tmp_path: Path) -> None:
+    async with watched(state_dir=tmp_path) as proxy:
+        new, other = proxy.cluster.replicas
+        change(proxy, primary=address(new), replicas=(address(other),))
+        assert len(proxy.monitor.membership.unwanted) == 1
+        await demote(proxy, "read only")
+        await open_for_writes(new)
+        await promoted(proxy, new)
+        await eventually(lambda: names(proxy) == [other.address])
+        assert proxy.monitor.membership.unwanted == frozenset()
+
+
+async def test_a_wrong_account_of_the_monitor_does_not_take_replicas_out() -> None:
+    """A password that is about to be rotated, or is wrong for a moment, costs no reads."""
+    async with growing(**WATCHED) as proxy:
+        replica = proxy.shared.topology.replicas[0]
+        session = await proxy.session()
+        await eventually(lambda: replica.probe_result.name == "ANSWERED")
+        change(proxy, monitor_password=b"wrong")
+        await eventually(lambda: replica.probe_result.name == "REFUSED")
+        read = statements_of(proxy.cluster.replicas[0]).count(COUNT)
+        assert await count(session) == 0
+        assert statements_of(proxy.cluster.replicas[0]).count(COUNT) == read + 1
