@@ -248,7 +248,10 @@ class ClientSession:
             self._client.abort()
 
     def on_config_changed(self) -> None:
-        """Other options count from the next command on (`_configure`)."""
+        """Other options count from the next command on, or behind an open transaction.
+
+        The reads of a transaction that has one snapshot must not ask for different things.
+        """
         self._state.outdated = True
         self._state.plain = False
         self._client.configure(self._shared.config.max_allowed_packet)
@@ -717,7 +720,7 @@ class ClientSession:
         """Serve a whole command, header and payload."""
         if self._lease is not None and self._lease.holds(lambda: self.serve(packet)):
             return
-        if self._state.outdated:
+        if self._state.outdated and not self._state.transaction.is_open:
             self._follow_config()
         self._take(parse_command(self._command_context, packet))
 

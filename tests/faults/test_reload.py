@@ -83,6 +83,21 @@ async def test_sessions_follow_other_rules_and_keep_what_they_have_set() -> None
         assert await shown(keeps, "wait_budget") == b"500ms"
 
 
+async def test_an_open_transaction_ends_by_the_rules_that_it_began_with() -> None:
+    async with table_fixture() as proxy:
+        client = await proxy.session()
+        await execute(client, "START TRANSACTION READ ONLY")
+        assert await count(client) == 0
+        read = statements_of(proxy.cluster.replicas[0]).count(COUNT)
+        change(proxy, consistency=Level.STRONG)
+        assert await shown(client, "consistency") == b"READ_OWN_WRITES"
+        for _ in range(2):
+            await count(client)
+        assert statements_of(proxy.cluster.replicas[0]).count(COUNT) == read + 2
+        await execute(client, "COMMIT")
+        assert await shown(client, "consistency") == b"STRONG"
+
+
 async def test_tables_for_users_count_from_the_next_statement_on() -> None:
     async with table_fixture() as proxy:
         client = await proxy.session()
