@@ -560,9 +560,9 @@ class ServerConnection:
         if slot is not None:
             slot.free()
 
-    def give_up(self, cause: str) -> None:
-        """Break the connection, and tell the owner."""
-        self._fail(cause, None)
+    def give_up(self, cause: str, error: bytes | None = None) -> None:
+        """Break the connection, and tell the owner; `error` is the server's last word."""
+        self._fail(cause, error)
 
     def be_patient(self) -> None:
         """Let the server read what it is sent as slowly as it likes, from now on."""

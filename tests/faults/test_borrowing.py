@@ -16,7 +16,7 @@ from proxy.client.statements.saved_state import SAVE_STATE_SQL
 from proxy.monitor.primary_election import promote
 from routing.consistency.decision import Level, TimeoutPolicy
 from tests.faults.client import Client, change_user, finish_change, query
-from tests.faults.peers import err
+from tests.faults.peers import err, rows
 from tests.faults.proxy_fixture import ProxyFixture, eventually, statements_of
 from tests.faults.proxy_fixture import proxy_fixture as any_proxy_fixture
 from tests.faults.test_prepared import execute, prepare
@@ -104,6 +104,29 @@ async def test_a_server_that_ends_the_session_meanwhile_ends_it() -> None:
         proxy.cluster.primary.faults.drop_connection_after(0, matching=SAVE_STATE_SQL[:30])
         rest(proxy)
         assert await client.rest() == b""
+        assert proxy.count(RESTING) == 0
+
+
+@pytest.mark.parametrize("unasked", [True, False], ids=["unasked", "in place of an answer"])
+@pytest.mark.parametrize("holds", [False, True], ids=["idle", "with a command"])
+async def test_what_a_server_says_as_it_ends_the_session_meanwhile_is_told(
+    holds: bool, unasked: bool
+) -> None:
+    """The client takes an ERR for the answer to its command, or for one out of turn."""
+    async with sharing_fixture() as proxy:
+        client = await proxy.session()
+        await client.query("SELECT 1")
+        # The server's own ERR has the number 0: behind the answer, or before it has read a question.
+        closing = err(4031, "inactive", sequence_id=0)
+        raw = (rows([b"1"]) if unasked else b"") + closing
+        gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30], raw=raw)
+        rest(proxy)
+        if holds:
+            client.send(query("SELECT 2"))
+            await asyncio.sleep(0.05)
+        gate.open()
+        error = await client.last_error()
+        assert (error.code, client.sequence_id) == (4031, 1 if holds else 0)
         assert proxy.count(RESTING) == 0
 
 

@@ -97,6 +97,7 @@ class Disconnects:
         """
         servers, current = self._servers, self._current
         servers.primary = None
+        holds_command = self._lease is not None and self._lease.holds_command
         if self._lease is not None:
             self._lease.left()
         if waits or (servers.active is not None and current.stage != DONE):
@@ -112,7 +113,8 @@ class Disconnects:
             self._leave_answer()
             self._own_answers.end_lost(cause)
         elif error is not None:
-            self._client.write(frame(error, 0))
+            # It is the answer to a command that came while the connection was being given back.
+            self._client.write(frame(error, 1 if holds_command else 0))
             self._client.close()
         else:
             self._client.close()

@@ -99,7 +99,7 @@ class ConnectionLease:
         self._held: Callable[[], None] | None = None  # what is to follow the answer
         self._in_time: asyncio.TimerHandle | None = None  # for what is held
         self._going: asyncio.Task[_Borrowed] | None = None  # a connection is borrowed
-        self._shares = session.shared.config.connection_sharing == "on"
+        self._shares = session.shared.config.shares_connections
         self._reads_on = session.shared.config.without_primary == "read"
         self._login_began: float | None = None  # for it, monotonic s; None before
         self._received = 0  # how often the primary had said something then
@@ -322,8 +322,14 @@ class ConnectionLease:
             self._in_time = None
 
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
-        """Take from the primary's answer what the session carries."""
-        if self.asking and not self._in_doubt:
+        """Take from the primary's answer what the session carries.
+
+        An ERR that is no answer to anything, which its number shows, ends the session: the server
+        was closing the connection, such as for its wait_timeout, when it was asked.
+        """
+        if stream.error is not None and stream.sequence_id == 0:
+            primary.give_up(str(ErrPacket.parse(stream.error)), stream.error)
+        elif self.asking and not self._in_doubt:
             self._portable.save(primary, stream)
 
     def answered(self, connection: ServerConnection) -> bool:
