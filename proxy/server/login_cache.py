@@ -43,6 +43,11 @@ class LoginCache:
         self._changed_at = float("-inf")
         self._refused: OrderedDict[str, float] = OrderedDict()  # when, by user name
 
+    @property
+    def changed_at(self) -> float:
+        """When accounts were changed last, as far as it is known, monotonic s."""
+        return self._changed_at
+
     def trusts(self, verified: VerifiedLogin) -> bool:
         """Whether a login like the verified one may be accepted without asking."""
         since = verified.at

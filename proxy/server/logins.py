@@ -35,6 +35,7 @@ from proxy.server.exchange import REPLAY_DIAGNOSTICS, SETUP
 from proxy.server.idle_connection import IdleConnection
 from proxy.server.login_cache import OF_ACCOUNT
 from proxy.server.pool import OF_LINK
+from proxy.server.repeated_logins import RepeatedLogins
 from proxy.server.settings import Settings
 from proxy.server.verified_login import preface
 from routing.servers.topology import Role
@@ -81,6 +82,7 @@ class Logins:
         self._slots = slots
         self._login_cache = pool.login_cache
         self._now = asyncio.get_running_loop().time
+        self._repeated = RepeatedLogins(pool.login_cache, self._now)
 
     async def acquire_slot(
         self, server: Server, met: ConnectionAttempt | IdleConnection | None = None
@@ -180,8 +182,25 @@ class Logins:
         except BaseException:
             slot.free()
             raise
+        self._repeated.on_accepted(login)
         connection.slot = slot
         return connection
+
+    async def log_in_again(
+        self, server: Server, login: Login, tracking: str, slot: Slot
+    ) -> ServerConnection:
+        """As `log_in`, with a password that the client has shown earlier (`RepeatedLogins`).
+
+        An expired password is a refusal.
+        """
+        try:
+            connection = await self._repeated.log_in(
+                server, login, lambda: self.log_in(server, login, tracking, slot)
+            )
+        except BaseException:
+            slot.free()
+            raise
+        return without_sandbox(connection)
 
     async def _log_in(
         self,
@@ -228,7 +247,7 @@ class Logins:
         lent = self.lend(server, login, tracking, schema, slot)
         if lent is not None:
             return lent
-        return without_sandbox(await self.log_in(server, login, tracking, slot))
+        return await self.log_in_again(server, login, tracking, slot)
 
     async def begin_on(
         self, replica: Server, login: Login, tracking: str, at_most: float

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from protocol.constants import Capability, Command
+from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.resultset import ColumnDefinition41, parse_text_row
@@ -470,6 +471,38 @@ def test_who_may_not_log_in_any_more_is_told_so(running: RunningProxy, primary: 
     primary.query("DROP USER leaver@'%'")
     assert error(client, "SELECT 1").code == 1045
     client.close()
+
+
+def test_a_password_that_was_changed_is_tried_once(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    """Else the sessions that rest would lock the account, also for those who know the new one."""
+    primary.query(
+        "CREATE USER keeper@'%' IDENTIFIED BY 'a' FAILED_LOGIN_ATTEMPTS 2 PASSWORD_LOCK_TIME 1"
+    )
+    try:
+        clients = [Client(running, "keeper", "a", database=None) for _ in range(6)]
+        eventually(lambda: running.metric(RESTING) == len(clients))
+        primary.query("ALTER USER keeper@'%' IDENTIFIED BY 'b'")
+        for client in clients[:4]:
+            client.send(frame(b"\x03SELECT 1", 0))
+        codes = [ErrPacket.parse(client.read()[1]).code for client in clients[:4]]
+        codes += [error(client, "SELECT 1").code for client in clients[4:]]
+        assert codes == [1045] * 6
+        for client in clients:
+            client.close()
+        with Client(running, "keeper", "b", database=None) as client:
+            assert client.value("SELECT 2") == b"2"
+        # What a client of the old password has been told counts no more once it is right again.
+        with Client(running, "keeper", "b", database=None) as client:
+            away(running, client)
+            primary.query("ALTER USER keeper@'%' IDENTIFIED BY 'a'")
+            with Client(running, "keeper", "a", database=None) as another:
+                away(running, another, others=1)
+                assert another.value("SELECT 3") == b"3"
+                assert error(client, "SELECT 3").code == 1045
+    finally:
+        primary.query("DROP USER keeper@'%'")
 
 
 def test_a_schema_that_is_gone_runs_nothing(running: RunningProxy, primary: RealServer) -> None:

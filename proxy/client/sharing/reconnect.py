@@ -20,7 +20,6 @@ from proxy.client.statements.saved_state import DIGEST
 from proxy.client.statements.session_setup import assignments, user_variables
 from proxy.server.account import Requirement
 from proxy.server.connect.greeting import LOGIN_PACKET_LIMIT
-from proxy.server.connect.opening import without_sandbox
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import answer, ask
 from routing.session.defaults import differences
@@ -107,7 +106,7 @@ async def _log_in(
         lent = logins.lend(primary, login, tracking, schema, slot)
         if lent is not None:
             return lent.pass_on_to(PacketChannel(LOGIN_PACKET_LIMIT))
-    connection = without_sandbox(await logins.log_in(primary, login, tracking, slot))
+    connection = await logins.log_in_again(primary, login, tracking, slot)
     try:
         await shared.primary_epoch.begin(connection, login)
     except BaseException:
