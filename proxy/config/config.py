@@ -127,7 +127,7 @@ class Config:
     login_age: float = 5.0
     max_server_connections: int = 0
     server_connection_timeout: float = 5.0
-    connection_sharing: Switch = "off"
+    connection_sharing: Switch = "on"
     connection_sharing_delay: float = 1.0
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
@@ -148,6 +148,15 @@ class Config:
             staleness=self.staleness,
             transactions=TransactionRules(self.transaction_reads, self.on_split_conflict),
         )
+
+    @property
+    def shares_connections(self) -> bool:
+        """Whether idle sessions give their connections back.
+
+        Only with kept connections and a login-age the proxy knows which accounts may log in without
+        limits.
+        """
+        return self.connection_sharing == "on" and bool(self.login_age and self.kept_connections)
 
     @property
     def lag_limit(self) -> float | None:

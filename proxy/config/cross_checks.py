@@ -42,15 +42,6 @@ def _check_monitor(config: Config) -> Iterator[Problem]:
         yield "monitor-password-file", "has no use without monitor-user"
 
 
-def _check_sharing(config: Config) -> Iterator[Problem]:
-    if config.connection_sharing == "on" and not (config.login_age and config.kept_connections):
-        yield (
-            "connection-sharing",
-            "on needs login-age and kept-connections above 0: only with them the proxy knows which"
-            " accounts may log in without limits",
-        )
-
-
 def _check_servers(config: Config) -> Iterator[Problem]:
     seen: set[Address] = set()
     for replica in config.replicas:
@@ -113,5 +104,4 @@ _CHECKS: Final = (
     _Check(frozenset({"failover", "monitor-user"}), _check_guarantee),
     _Check(frozenset({"client-tls", "client-tls-cert", "client-tls-key"}), _check_client_tls),
     _Check(frozenset({"server-tls", "server-tls-ca"}), _check_server_tls),
-    _Check(frozenset({"connection-sharing", "login-age", "kept-connections"}), _check_sharing),
 )

@@ -57,7 +57,7 @@ OPTIONS: Final = (
         "connection-sharing",
         values.choice(values.words(Switch)),
         "MODE",
-        "whether idle sessions give their connections back (default off)",
+        "whether idle sessions give their connections back (default on)",
         _GROUP,
         choices=values.words(Switch),
     ),

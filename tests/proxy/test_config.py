@@ -285,14 +285,6 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ("workers = 0", r"workers = 0: want a whole number from 1 to 256"),
         ("workers = true", r"workers = true: want a whole number"),
         ("workers = 1.5", r"workers = 1.5: want a whole number"),
-        (
-            'connection-sharing = "on"\nlogin-age = "0"',
-            r"on needs login-age and kept-connections above 0",
-        ),
-        (
-            'connection-sharing = "on"\nkept-connections = 0',
-            r"on needs login-age and kept-connections above 0",
-        ),
         ('connection-sharing = "yes"', r"want one of off, on"),
         ('max-allowed-packet = "2T"', r"want a size in bytes"),
         ('max-allowed-packet = "2G"', r"to 1073741824"),
