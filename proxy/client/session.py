@@ -162,7 +162,7 @@ class ClientSession:
         self._command_effects = command_effects = CommandEffects(context)
         missing_trackers = MissingTrackers(context, command_effects)
         lease: ConnectionLease | None = None
-        if shared.config.connection_sharing == "on":
+        if shared.config.shares_connections:
             lease = ConnectionLease(context, connection_id)
         self._lease = lease
         self._command_context = CommandContext(context)

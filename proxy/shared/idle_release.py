@@ -26,7 +26,7 @@ class IdleRelease:
 
     def start(self) -> None:
         """Start looking, if connections are shared, or are to be from now on."""
-        if self._task is None and self._live.config.connection_sharing == "on":
+        if self._task is None and self._live.config.shares_connections:
             self._task = tasks.start(self._watch(), "resting sessions")
 
     async def stop(self) -> None:

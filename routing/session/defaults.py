@@ -133,7 +133,9 @@ def defaults_of(row: bytes) -> Defaults:
     values = dict(zip(NAMES, texts, strict=True))
     pinning = [name for name, value in values.items() if name in PINNING and pins(name, value)]
     pinning += [
-        name for name, value in values.items() if value != _ABSENT and _literal(name, value) is None
+        name
+        for name, value in values.items()
+        if value != _ABSENT and literal_shown(name, value) is None
     ]
     return Defaults(row, values, tuple(pinning), values[_TIME] != "0")
 
@@ -171,7 +173,7 @@ def differences(own: Defaults, other: Defaults) -> Mapping[str, str]:
             if flags:
                 assignments[FLAGS] = flags
         elif name not in SETS:
-            literal = _literal(name, value)
+            literal = literal_shown(name, value)
             if literal is not None:
                 assignments[name] = literal
     return assignments
@@ -195,7 +197,7 @@ def character_sets(client: str, results: str, collation: str) -> dict[str, str]:
         return {"names": f"{client} COLLATE {collation}"}
     found: dict[str, str] = {}
     for name, value in zip(SETS, (client, results, collation), strict=True):
-        literal = _literal(name, value)
+        literal = literal_shown(name, value)
         if literal is not None:
             found[name] = literal
     return found
@@ -228,7 +230,8 @@ def _differs(flag: str, old: Mapping[str, str], named: set[str]) -> bool:
     return name in old and (old[name] != value or name in named)
 
 
-def _literal(name: str, value: str) -> str | None:
+def literal_shown(name: str, value: str) -> str | None:
+    """A value that a SELECT shows, in the form for SET; None if it cannot be written safely."""
     if name in SETS and value and _NAME.fullmatch(value) is None:
         return None
     return value if _WHOLE_NUMBER.fullmatch(value) else literal_of(name, value)

@@ -116,7 +116,7 @@ async def test_what_a_server_says_as_it_ends_the_session_meanwhile_is_told(
     async with sharing_fixture() as proxy:
         client = await proxy.session()
         await client.query("SELECT 1")
-        # The server's own ERR has the number 0: behind the answer, or before it has read a question.
+        # A server's own ERR has the number 0: behind an answer, or before it reads a question.
         closing = err(4031, "inactive", sequence_id=0)
         raw = (rows([b"1"]) if unasked else b"") + closing
         gate = proxy.cluster.primary.faults.hold_reply(matching=SAVE_STATE_SQL[:30], raw=raw)

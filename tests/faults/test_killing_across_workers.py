@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mysql_mocker.server.cluster import Cluster
+from proxy.client.sharing.session_values import ASK
 from proxy.monitor.primary_election import promote
 from proxy.observe.metrics import Metrics
 from proxy.shared.killing.inquiry import ANSWER_SIZE, Inquiry, parse_answer
@@ -165,7 +166,7 @@ async def test_sessions_of_two_workers_kill_each_other(tmp_path: Path) -> None:
         first, second = await first_worker.session(), await second_worker.session()
         await away(first_worker, first)
         await away(second_worker, second)
-        gate = first_worker.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        gate = first_worker.cluster.primary.faults.hold_reply(matching=ASK[:40])
         first.send(query(f"KILL {connection_id_of(second)}"))
         second.send(query(f"KILL {connection_id_of(first)}"))
         await asyncio.sleep(0.05)
@@ -181,7 +182,7 @@ async def test_a_session_is_killed_while_it_borrows(tmp_path: Path) -> None:
     async with workers(tmp_path) as (first, second, _):
         killer, client = await first.session(), await second.session()
         await away(second, client)
-        gate = first.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        gate = first.cluster.primary.faults.hold_reply(matching=ASK[:40])
         client.send(query("SELECT SLEEP(1000)"))
         await asyncio.sleep(0.05)
         killer.send(query(f"KILL {connection_id_of(client)}"))
@@ -194,7 +195,7 @@ async def test_the_killer_leaves_meanwhile(tmp_path: Path) -> None:
     async with workers(tmp_path) as (first, second, _):
         killer, client = await first.session(), await second.session()
         await away(second, client)
-        gate = first.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        gate = first.cluster.primary.faults.hold_reply(matching=ASK[:40])
         killer.send(query(f"KILL {connection_id_of(client)}"))
         await asyncio.sleep(0.05)
         killer.abort()

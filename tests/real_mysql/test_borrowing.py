@@ -63,7 +63,6 @@ def running(proxy: StartProxy, request: pytest.FixtureRequest) -> RunningProxy:
         *(),
         replicas=None,
         workers=getattr(request, "param", None),
-        connection_sharing="on",
         connection_sharing_delay="100ms",
         kept_connection_age="1h",
         server_tls="disabled",
@@ -525,23 +524,45 @@ DEFAULTS = {
 }
 
 
+BEGUN_WITH = (
+    "SELECT @@foreign_key_checks, @@parser_max_mem_size, @@connection_memory_limit,"
+    " @@innodb_table_locks, @@collation_database, CURRENT_ROLE()"
+)
+
+
 @pytest.mark.parametrize("change", DEFAULTS)
-def test_other_default_values_end_the_session(
+def test_other_default_values_are_not_noticed(
     running: RunningProxy, primary: RealServer, change: str
 ) -> None:
+    """Each variable has its turn in `test_global_settings_at_rest`."""
     primary.query("CREATE ROLE IF NOT EXISTS given")
     primary.query("GRANT given TO sharer")
-    client = Client(running, "sharer", "a")
-    away(running, client)
-    primary.query(change)
+    with Client(running, "sharer", "a") as client:
+        begun_with = client.rows(BEGUN_WITH)
+        away(running, client)
+        primary.query(change)
+        try:
+            assert client.rows(BEGUN_WITH) == begun_with
+        finally:
+            primary.query(DEFAULTS[change])
+            primary.query("DROP ROLE given")
+
+
+def test_a_role_that_was_revoked_ends_the_session(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    primary.query("CREATE ROLE given")
+    primary.query("GRANT given TO plain")
+    primary.query("SET DEFAULT ROLE given TO plain")
     try:
+        client = Client(running, "plain", "a")
+        away(running, client)
+        primary.query("REVOKE given FROM plain")
         found = error(client, "SELECT 1")
+        assert (found.code, "given" in found.message) == (1053, True)
+        client.close()
     finally:
-        primary.query(DEFAULTS[change])
         primary.query("DROP ROLE given")
-    assert found.code == 1053
-    assert "default values" in found.message
-    client.close()
 
 
 @in_several_workers

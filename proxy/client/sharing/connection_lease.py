@@ -112,7 +112,7 @@ class ConnectionLease:
     def configure(self) -> None:
         """Other options count: who shares may stop, but nobody begins amid a session."""
         config = self._shared.config
-        self._shares = self._shares and config.connection_sharing == "on"
+        self._shares = self._shares and config.shares_connections
         self._reads_on = config.without_primary == "read"
 
     def _keep_own(self) -> None:

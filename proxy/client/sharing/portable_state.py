@@ -7,9 +7,9 @@ An idle session gives its connection back (`connection_lease`), and logs in agai
 (`reconnect`). Then the new connection must be in the same state as the old one. So a session does
 that only while all that it did was of kinds that are known to leave no other state behind: a list
 of what is allowed, not of what is forbidden. Its state is then the schema, variables that are known
-by value, and what the next statement may ask about the one before. The latter and a digest of its
-variables are asked for (`proxy.client.statements.saved_state`) before the connection is given back;
-the new one has to show the same digest.
+by value, and what the next statement may ask about the one before. The latter and the values of
+its variables are asked for (`proxy.client.statements.saved_state`) before the connection is given
+back; the new one has to show the same values (`session_values`).
 
 A primary that is gone cannot be asked. Its sessions live on with what the proxy knows by itself
 (docs/architecture/without-primary.md): whatever a session has that no replica is told is either
@@ -84,14 +84,14 @@ class Carried(NamedTuple):
     Attributes:
         server, epoch: the incarnation of the primary that the connection was to.
         last_insert_id: LAST_INSERT_ID(); None if the primary was gone before it told.
-        digest: of its variables; empty likewise.
+        values: of its variables (`saved_state.VALUES`); empty likewise.
         wait_timeout: how long the server would let it be idle, s.
     """
 
     server: Server
     epoch: int
     last_insert_id: int | None
-    digest: bytes
+    values: bytes
     wait_timeout: float
 
 
@@ -138,18 +138,18 @@ class PortableState:
         """The session was reset while it has no connection."""
         carried = self.carried
         if carried is not None:
-            self.carried = carried._replace(last_insert_id=0, digest=b"")
+            self.carried = carried._replace(last_insert_id=0, values=b"")
         self.lacks_insert_id = self.lacks_diagnostics = False
 
     def changed_without_primary(self) -> None:
-        """What the session carries has changed: no digest of it is known any more.
+        """What the session carries has changed: no values of it are known any more.
 
         `carried` is another value then: a connection that is being made for the one before is not
         fit for the session.
         """
         carried = self.carried
         if carried is not None:
-            self.carried = carried._replace(digest=b"")
+            self.carried = carried._replace(values=b"")
 
     @property
     def is_kept(self) -> bool:
@@ -279,7 +279,7 @@ class PortableState:
             primary.server,
             primary.epoch,
             saved.last_insert_id,
-            saved.digest,
+            saved.values,
             saved.wait_timeout,
         )
 

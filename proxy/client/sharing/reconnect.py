@@ -5,8 +5,8 @@ incarnation, by now.
 
 The server judges the login like any other, so a user who may not log in any more is refused; or it
 judged the same login a moment ago (`proxy.server.verified_login`). All that the session
-carries is set, and compared (`proxy.client.sharing.portable_state`), before its next command is
-sent.
+carries is set, and compared (`proxy.client.sharing.portable_state`, `session_values`), before its
+next command is sent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ProtocolError, ServerErrorCode
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.client.statements.saved_state import DIGEST
+from proxy.client.sharing.session_values import ASK, OtherValuesError, set_back
 from proxy.client.statements.session_setup import assignments, user_variables
 from proxy.server.account import Requirement
 from proxy.server.connect.greeting import LOGIN_PACKET_LIMIT
@@ -42,6 +42,9 @@ _MAY_NOT: Final = frozenset(
     }
 )
 """Errors by which the server says that the account may not set its connection id."""
+
+_RESTRICTED: Final = ("character_set_filesystem", "max_error_count")
+"""Variables of `differences` that need SESSION_VARIABLES_ADMIN."""
 
 
 class ChangedError(Exception):
@@ -123,9 +126,9 @@ async def _restore(
     named = connection.thread_id == connection_id
     naming = [] if named else [b"SET @@SESSION.pseudo_thread_id=%d" % connection_id]
     setting = _settings(connection, state, carried)
-    digest = [b"SELECT " + DIGEST] if carried.digest else []
+    values = [ASK] if carried.values else []
     try:
-        sent = [*naming, *setting, *digest]
+        sent = [*naming, *setting, *values]
         ask(connection, *sent, ahead=ahead)
         for _ in ahead:
             await answer(connection)
@@ -138,10 +141,11 @@ async def _restore(
                     raise
         for _ in setting:
             await answer(connection)
-        for _ in digest:
+        for _ in values:
             row = await answer(connection)
-            if not row or row[0] != carried.digest:
-                raise ChangedError("default values of variables, or default roles, have changed")
+            await set_back(connection, carried.values, row[0] if row else None)
+    except OtherValuesError as error:
+        raise ChangedError(f"{error}") from error
     except ServerRefusedError as error:
         raise ChangedError(f"the server does not take the session's settings: {error}") from error
     return named
@@ -154,12 +158,16 @@ def _settings(connection: ServerConnection, state: Session, carried: Carried) ->
         ChangedError: it cannot be made that.
     """
     identity = connection.identity
-    if not carried.digest:
+    if not carried.values:
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             raise ChangedError("the primary has an init_connect")
         if state.role is None and identity.roles != state.login_roles:
             raise ChangedError("the account has other default roles there")
-    setting = assignments(differences(state.defaults, identity.defaults))
+    begun = dict(differences(state.defaults, identity.defaults))
+    if carried.values:
+        for name in _RESTRICTED:
+            begun.pop(name, None)  # `set_back` tries whether the account may set it
+    setting = assignments(begun)
     if identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
         setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
     setting += statements(state, carried, autocommit=identity.autocommit)

@@ -1,12 +1,13 @@
 """Asks the primary what a session carries that gives its connection back.
 
-That is LAST_INSERT_ID(), the schema, how long it may be idle, and a digest of all variables whose
-values show in answers (`proxy.client.sharing.portable_state`). The same digest is compared on the
-connection that is borrowed later.
+That is LAST_INSERT_ID(), the schema, how long it may be idle, and the values of all variables that
+show in answers (`proxy.client.sharing.portable_state`). The same values are compared on the
+connection that is borrowed later (`proxy.client.sharing.session_values`).
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.resultset import parse_text_row
@@ -35,23 +36,30 @@ _ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
 _OF_LEVEL: Final = "session_track_gtids"
 """What Tidegate sets as the session's level needs it, which may change while it has no connection.
 """
-_DIGESTED: Final = sorted(
+_COMPARED: Final = sorted(
     (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT - {_OF_LEVEL}
 )
 
 
+_ROLES: Final = "roles"
+VALUE_NAMES: Final = (_ROLES, *_COMPARED)
+"""The parts of `VALUES`, in their order: the active roles, and variables."""
+_JOINED: Final = b"\x1f"
+
+
 def _value(name: str) -> str:
-    value = f",IFNULL(@@SESSION.{name},0x00)"
-    return f"/*!{LATER[name]} {value} */" if name in LATER else value
+    if name in LATER:
+        return f"COALESCE(/*!{LATER[name]} @@SESSION.{name}, */0x3F)"
+    return f"IFNULL(@@SESSION.{name},0x00)"
 
 
-_VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
-DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
-"""A session's roles, and the values of its variables, as one."""
+VALUES: Final = f"CONCAT_WS(0x1F,CURRENT_ROLE(),{','.join(map(_value, _COMPARED))})".encode("ascii")
+"""A session's roles, and the values of its variables, joined; the separator makes them binary, so
+that no character set changes them."""
 SAVE_STATE_SQL: Final = (
     b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.wait_timeout,@@SESSION.%b,"
     % _OF_LEVEL.encode("ascii")
-    + DIGEST
+    + VALUES
 )
 _COLUMNS: Final = 5
 
@@ -64,14 +72,14 @@ class SavedState(NamedTuple):
         schema: the default schema; "" if there is none.
         wait_timeout: how long the server lets the session be idle, s.
         tracking: `session_track_gtids`.
-        digest: of the session's roles and variables.
+        values: of the session's roles and variables (`VALUES`).
     """
 
     last_insert_id: int
     schema: str
     wait_timeout: float
     tracking: bytes
-    digest: bytes
+    values: bytes
 
 
 def ask_state(query_attributes: bool) -> Batch:
@@ -84,8 +92,8 @@ def saved_state(stream: ResponseStream) -> SavedState | None:
     row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
     if len(row) != _COLUMNS:
         return None
-    inserted, schema, wait_timeout, tracking, digest = row
-    if tracking is None or digest is None:
+    inserted, schema, wait_timeout, tracking, values = row
+    if tracking is None or values is None:
         return None
     try:
         last_insert_id = int(inserted or b"0")
@@ -93,4 +101,16 @@ def saved_state(stream: ResponseStream) -> SavedState | None:
     except ValueError:
         return None
     name = (schema or b"").decode("utf-8", "surrogateescape")
-    return SavedState(last_insert_id, name, idle, tracking, digest)
+    return SavedState(last_insert_id, name, idle, tracking, _same(values))
+
+
+def values_by_name(values: bytes) -> dict[str, bytes]:
+    """The parts of `VALUES`; empty where they are not those."""
+    parts = values.rsplit(_JOINED, len(VALUE_NAMES) - 1)
+    return dict(zip(VALUE_NAMES, parts, strict=True)) if len(parts) == len(VALUE_NAMES) else {}
+
+
+@lru_cache(maxsize=64)
+def _same(values: bytes) -> bytes:
+    """The same object for the same values: of each, most sessions of an application have 2 KB."""
+    return values
