@@ -17,6 +17,7 @@ from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.monitor.name_watch import NameWatch
 from proxy.observe.ledger import Ledger
+from proxy.observe.traced_ledger import TracedLedger
 from proxy.server.logins import Logins
 from proxy.server.pool import Pool
 from proxy.server.server_greeting import ServerGreeting
@@ -81,9 +82,10 @@ def build(
         reads_lagging=config.on_max_lag == "stale",
         for_primary=config.for_primary,
     )
-    ledger = Ledger(metrics, records, config.proxy_name)
+    ledger = _ledger(config, metrics, records, worker)
     for server in topology.servers:
         server.apply_listener = ledger
+        metrics.server_known(server.name, server.role)
     scopes = Scopes(config.scope_limit, config.scope_age)
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None
@@ -151,6 +153,16 @@ def connection_count(shared: Shared) -> int:
     """How many connections there are, to clients and to servers; kept ones do not count."""
     to_servers = sum(map(shared.slots.count_of, shared.topology.servers))
     return len(shared.sessions) + shared.sessions.accepting + to_servers
+
+
+def _ledger(config: Config, metrics: Metrics, records: RecordStream | None, worker: int) -> Ledger:
+    """What statements are entered in, and traced if that is switched on."""
+    if not config.traces:
+        return Ledger(metrics, records, config.proxy_name)
+    from proxy.observe.tracer import Tracer, exporting
+
+    tracer = Tracer(exporting(config.trace_endpoint), config.trace_sample, worker)
+    return TracedLedger(metrics, records, config.proxy_name, tracer.statement, tracer.close)
 
 
 async def serve(
@@ -221,6 +233,7 @@ async def serve(
         await idle_release.stop()
         await keepalive.stop()
         await memory_release.stop()
+        await asyncio.to_thread(shared.ledger.close)
         if shared.other_workers is not None:
             shared.other_workers.stop()
         if shared.kept_scopes is not None:

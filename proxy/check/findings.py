@@ -1,5 +1,6 @@
 """What is missing or differs, judged by what the servers said. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,23 +10,14 @@ from proxy.config import Config
 from proxy.monitor.lag import FURTHER_TABLES, TABLES
 from routing.servers.topology import Role
 from routing.session.defaults import differences
+from routing.session.global_variables import not_carried
 from routing.stable_enum import StableStrEnum
 
+_NUMBERS: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
 OLDEST: Final = (8, 0, 26)
 """The oldest version that Tidegate knows (docs/compatibility.md)."""
 _CLOCKS_US: Final = 1_000_000
 """Servers' clocks that differ by more are reported, µs."""
-
-_FULL_TEXT: Final = (
-    *("ft_min_word_len", "ft_max_word_len", "ft_stopword_file", "innodb_ft_max_token_size"),
-    *("innodb_ft_min_token_size", "innodb_ft_server_stopword_table", "ngram_token_size"),
-)
-_OF_WHOLE_SERVER: Final = ("lower_case_table_names", *_FULL_TEXT)
-"""Global variables that change the rows of reads and that no session can set: where a replica's
-differ from the primary's, its rows do."""
-
-
-_PACKETS: Final = "max_allowed_packet"
 
 
 class Severity(StableStrEnum):
@@ -242,23 +234,8 @@ def _of_pair(primary: ServerFacts, replica: ServerFacts) -> _Judged:
             "its sessions begin with other values than the primary's, so each is differing the"
             f" primary's: {', '.join(sorted(differing))}",
         )
-    for name in _OF_WHOLE_SERVER:
-        here, there = replica.variables.get(name), primary.variables.get(name)
-        if here is not None and there is not None and here != there:
-            yield (
-                Severity.WARNING,
-                f"{name} is {here!r} here and {there!r} at the primary: reads may find other rows",
-            )
-    limits = (
-        replica.variables.get("max_allowed_packet"),
-        primary.variables.get("max_allowed_packet"),
-    )
-    if limits[0] and limits[1] and int(limits[0]) < int(limits[1]):
-        yield (
-            Severity.WARNING,
-            f"max_allowed_packet is {limits[0]} here and {limits[1]} at the primary: longer reads"
-            " are refused here",
-        )
+    for text in not_carried(primary.variables, replica.variables).values():
+        yield Severity.WARNING, text
     if replica.version != primary.version:
         yield Severity.NOTE, f"it is MySQL {replica.version}, the primary {primary.version}"
     if primary.clock is not None and replica.clock is not None:
@@ -290,9 +267,6 @@ def _of_names(servers: Sequence[ServerFacts]) -> Iterator[Finding]:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    numbers: list[int] = []
-    for part in text.split("-")[0].split("."):
-        if not part.isdigit():
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
+    """The numbers of a version such as "8.0.26", "26.7.0" or "8.0.35-0ubuntu0.22.04.1"."""
+    match = _NUMBERS.match(text)
+    return () if match is None else tuple(map(int, match[0].split(".")))

@@ -79,4 +79,6 @@ class SessionContext:
         self.settings: Final = PrimarySettings(state, servers)
         self.snapshots: Final = ReplicaSnapshots(state, servers, shared.metrics)
         self.views: Final = Views(shared.catalogues, state, shared.now)
-        self.account: Final = shared.ledger.open(session_id, state)
+        self.account: Final = shared.ledger.open(
+            session_id, state, query_attributes=self.query_attributes
+        )

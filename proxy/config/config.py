@@ -98,6 +98,8 @@ class Config:
     routing_log_keep: LogKeep = KEEP_ALL
     routing_log_compression: LogCompression = "zstd"
     routing_log_sync: float = 1.0
+    trace_endpoint: str | None = None
+    trace_sample: float | None = None
     state_dir: Path | None = None
     control_socket: Path | None = None
     monitor_user: str | None = None
@@ -136,6 +138,11 @@ class Config:
     users: Mapping[str, Adjustment] = Table[str]()
     schemas: Mapping[str, Adjustment] = Table[str]()
     listeners: Mapping[Address, Adjustment] = Table[Address]()
+
+    @property
+    def traces(self) -> bool:
+        """Whether statements become spans."""
+        return self.trace_endpoint is not None or self.trace_sample is not None
 
     @property
     def rules(self) -> Rules:

@@ -1,6 +1,7 @@
 """Checks of options against each other."""
 
 from collections.abc import Callable, Collection, Iterator
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from proxy.address import Address
@@ -40,6 +41,18 @@ def groups_with_problems(config: Config) -> Iterator[frozenset[str]]:
 def _check_monitor(config: Config) -> Iterator[Problem]:
     if config.monitor_user is None and config.monitor_password_file is not None:
         yield "monitor-password-file", "has no use without monitor-user"
+
+
+def _check_traces(config: Config) -> Iterator[Problem]:
+    if not config.traces:
+        return
+    try:
+        missing = find_spec("opentelemetry.exporter.otlp.proto.http.trace_exporter") is None
+    except ModuleNotFoundError:
+        missing = True
+    if missing:
+        name = "trace-sample" if config.trace_endpoint is None else "trace-endpoint"
+        yield name, "needs OpenTelemetry: pip install 'tidegate[traces]'"
 
 
 def _check_servers(config: Config) -> Iterator[Problem]:
@@ -104,4 +117,5 @@ _CHECKS: Final = (
     _Check(frozenset({"failover", "monitor-user"}), _check_guarantee),
     _Check(frozenset({"client-tls", "client-tls-cert", "client-tls-key"}), _check_client_tls),
     _Check(frozenset({"server-tls", "server-tls-ca"}), _check_server_tls),
+    _Check(frozenset({"trace-endpoint", "trace-sample"}), _check_traces),
 )

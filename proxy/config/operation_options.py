@@ -57,6 +57,21 @@ OPTIONS: Final = (
         _GROUP,
     ),
     Option(
+        "trace-endpoint",
+        values.url,
+        "URL",
+        "send spans of statements there by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces",
+        _GROUP,
+    ),
+    Option(
+        "trace-sample",
+        values.number(0, 1),
+        "SHARE",
+        "share of the statements without a traceparent that become spans (0.01, unless"
+        " OTEL_TRACES_SAMPLER says)",
+        _GROUP,
+    ),
+    Option(
         "state-dir",
         values.path,
         "DIR",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, cast, get_args
+from urllib.parse import urlsplit
 
 from protocol.compression import Algorithm
 from proxy.address import Address
@@ -249,6 +250,20 @@ def application(raw: object) -> str:
 def path(raw: object) -> Path:
     """Read a path."""
     return Path(_text(raw, "a path"))
+
+
+def url(raw: object) -> str:
+    """Read an address of HTTP."""
+    wanted = 'a URL such as "http://127.0.0.1:4318/v1/traces"'
+    text = _text(raw, wanted)
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError(f"want {wanted}")
+    return text
 
 
 def user(raw: object) -> str:

@@ -27,7 +27,7 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from protocol.binlog.gtid_event import GtidEvent
-    from proxy.observe.metrics import StreamEnd
+    from proxy.observe.label_values import StreamEnd
     from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server

@@ -29,7 +29,7 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.monitor.binlog_lag import BinlogLag
-    from proxy.observe.metrics import Hop, LagMeans
+    from proxy.observe.label_values import Hop, LagMeans
     from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.lag import Lag, Span, Transaction

@@ -186,6 +186,7 @@ class Membership:
     def _come(self, entry: Found) -> Server:
         server = self._shared.topology.meet(entry.address)
         self._shared.metrics.server_came(server.name)
+        self._shared.metrics.server_known(server.name, server.role)
         _log.info("server %s has come: %s names it", server.name, entry.source)
         self._watch.watch(server)
         return server

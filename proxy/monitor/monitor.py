@@ -20,6 +20,7 @@ from proxy.monitor.lag import LagWatch
 from proxy.monitor.max_lag import LagLimit
 from proxy.monitor.membership import Membership
 from proxy.monitor.primary_election import PrimaryElection
+from proxy.monitor.server_differences import ServerDifferences
 from proxy.monitor.sources import sources
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnreachableError
@@ -84,6 +85,7 @@ class Monitor:
         self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared)
+        self._differences = ServerDifferences(shared)
         self._lag = LagWatch(shared, self._binlog)
         self._limit = LagLimit(shared)
         self.membership = Membership(shared, self)
@@ -187,6 +189,7 @@ class Monitor:
         self._sources_hidden.discard(server)
         self._group.gone(server)
         self._discovery.forget(server)
+        self._differences.forget(server)
 
     def _drop(self, server: Server) -> None:
         connection = self._connections.pop(server, None)
@@ -266,6 +269,7 @@ class Monitor:
             if result is ProbeResult.GONE:  # until the next look has ended
                 self._add_silence(server, now)
         before, server.probe_result, server.seen_at = server.probe_result, result, began_at
+        shared.metrics.server_known(server.name, server.role)
         shared.metrics.server_up(server.name, usable and server not in shared.topology.standby)
         shared.metrics.server_watched(server.name, result is ProbeResult.ANSWERED)
         shared.metrics.server_writable(server.name, server.takes_writes)
@@ -354,6 +358,7 @@ class Monitor:
         else:
             await self._take_replica(connection, identity.executed)
         sees_replicas = not self._discovery.asks or await self._discovery.ask(server, connection)
+        await self._differences.ask(server, connection)
         await self._ask_lag(server, connection)
         if server is not shared.topology.primary:
             self._limit.judge(server)

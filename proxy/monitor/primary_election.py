@@ -278,6 +278,7 @@ def promote(shared: Shared, server: Server) -> None:
     shared.pool.drop_all(shared.topology.primary, "changed")
     shared.pool.drop_all(server, "changed")
     shared.topology.promote(server)
+    shared.metrics.server_known(server.name, server.role)
     shared.metrics.promoted()
     shared.sessions.leave_primary()
 

@@ -361,6 +361,12 @@ PRIMARY_TERM: Final = Definition(
     "Number of the primary's term in the state file, one more with each new primary; 0 before the"
     " first.",
 )
+DIFFERENCES: Final = Definition(
+    "tidegate_replica_differences",
+    "Global variables that change the answers to reads and differ between a replica and the"
+    " primary; absent while unknown.",
+    ("server", "carried"),
+)
 LAG: Final = Definition(
     "tidegate_replica_lag_seconds",
     "How far a replica is behind the primary; absent while unknown.",
@@ -502,7 +508,8 @@ DEFINITIONS: Final = (
     *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
     *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED, WITHOUT_PRIMARY),
     *(CONNECT_FAILURES, CONNECTIONS_AWAITED, CONNECTION_WAITS, SERVER_UP),
-    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, GROUP_WITHOUT_QUORUM, PRIMARY_TERM, LAG),
+    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, GROUP_WITHOUT_QUORUM, PRIMARY_TERM),
+    *(DIFFERENCES, LAG),
     *(LAGGING, REPLICATING, GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS),
     BINLOG_STREAM_ENDS,
     *(CLOCK_OFFSET, CLOCK_WARNINGS),

@@ -113,12 +113,21 @@ class Ledger:
         self._statements: dict[str, _StatementPart] = {}  # by digest, as last rendered
         self._servers: dict[Server, _ServerPart] = {}  # as last rendered
 
+    def close(self) -> None:
+        """The worker stops."""
+
     def forget(self, server: Server) -> None:
         """A server has gone for good."""
         self._servers.pop(server, None)
 
-    def open(self, session_id: int, state: Session) -> Account:
-        """The account of a session; `session_id` names it, `state` is what routing knows of it."""
+    def open(self, session_id: int, state: Session, *, query_attributes: bool) -> Account:
+        """The account of a session.
+
+        Args:
+            session_id: its name.
+            state: what routing knows of it.
+            query_attributes: its client's statements begin with attributes.
+        """
         return Account(self._metrics, self._records, self, session_id, state)
 
     def session(self, session_id: int, state: Session, rules: Rules) -> str:

@@ -25,7 +25,8 @@ import zstandard
 
 from proxy.config.log_keep import LogKeep
 from proxy.error_text import error_text
-from proxy.observe.metrics import LogTask, Metrics
+from proxy.observe.label_values import LogTask
+from proxy.observe.metrics import Metrics
 
 LOOK_INTERVAL_S = 60.0
 

@@ -9,9 +9,10 @@ of their own, and any thread may take a snapshot at any moment.
 
 import resource
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
-from proxy.observe import families
+from proxy.observe import closed_labels, families
+from proxy.observe.closed_labels import ERROR_CODES
 from proxy.observe.families import (
     LAG_BUCKETS_US,
     LATENCY_BUCKETS_US,
@@ -19,41 +20,32 @@ from proxy.observe.families import (
     Definition,
 )
 from proxy.observe.histogram import Histogram
+from proxy.observe.label_values import (
+    Audited,
+    Confirmed,
+    ConnectFailure,
+    Crowded,
+    Dropped,
+    Hop,
+    LagMeans,
+    LogTask,
+    Part,
+    RefusalCause,
+    Side,
+    SlotWait,
+    StreamEnd,
+    UnknownCause,
+    WaitResult,
+)
 from proxy.observe.snapshot import Snapshot, merged, resident_bytes
+from routing.consistency.decision import Role
 from routing.sql.session_locks import PinReason
-
-Side = Literal["client", "server", "proxy"]
-WaitResult = Literal["reached", "timeout", "failed", "shared"]
-Crowded = Literal["waits", "delayed", "refused"]
-Audited = Literal["held", "stale", "unanswered"]
-Confirmed = Literal["held", "lost", "unanswered"]
-Hop = Literal["end_to_end", "last_hop"]
-Part = Literal["end_to_end", "last_hop", "transport", "apply"]
-LagMeans = Literal["binlog", "performance_schema", "heartbeat"]
-StreamEnd = Literal["denied", "lost", "malformed", "refused", "unlogged"]
-LogTask = Literal["compress", "delete", "list"]
-Dropped = Literal["age", "changed", "full", "lost", "moved", "refused", "room", "stopped", "unfit"]
-
-MAX_CAUSES: Final = 32
-"""Distinct causes that one family tells apart; further ones are counted as "other"."""
 
 MAX_LAG_SERIES: Final = 256
 """Distinct series of transactions' lag; further sources are counted as "other"."""
 
 MAX_FORMER_SERVERS: Final = 32
 """Servers that have gone and whose counters are still shown."""
-
-ERROR_CODES: Final = frozenset(
-    {
-        *(1040, 1043, 1044, 1045, 1046, 1047, 1048, 1049, 1050, 1051, 1053, 1054, 1062, 1064),
-        *(1089, 1105, 1142, 1146, 1152, 1153, 1156, 1158, 1159, 1161, 1184, 1193, 1203, 1205),
-        *(1213, 1226, 1227, 1235, 1243, 1251, 1264, 1290, 1295, 1305, 1317, 1364, 1390, 1406),
-        *(1419, 1451, 1452, 1461, 1524, 1690, 1786, 1792, 1820, 1835, 1836, 1862, 3024, 3100),
-        *(3101, 3159, 3950, 4031, 2002, 2003, 2006, 2012, 2013, 2026, 2059, 2061),
-    }
-)
-"""Error codes with a label of their own; any other code is "other"."""
-
 
 _MADE_BY_SNAPSHOT: Final = (
     families.STATEMENTS,
@@ -72,6 +64,11 @@ _STATES: Final = tuple(
     if definition.kind == "gauge" and definition.labels[:1] == ("server",)
 )
 """Gauges of a server; its name is the first label."""
+
+
+_NO_LATENCY: Final = Histogram(LATENCY_BUCKETS_US)
+_NO_WAIT: Final = Histogram(WAIT_BUCKETS_US)
+"""Shown where nothing was counted yet."""
 
 
 class Metrics:
@@ -98,6 +95,11 @@ class Metrics:
             for definition in families.DEFINITIONS
             if definition not in _MADE_BY_SNAPSHOT
         }
+        # Servers in each role that they have had since they are known, (name, role).
+        self._known: dict[tuple[str, str], None] = {}
+        for definition, keys in closed_labels.PLAIN.items():
+            if definition not in _MADE_BY_SNAPSHOT:
+                self._values[definition.name].update(dict.fromkeys(keys, 0))
 
     def course(
         self, role: str, server: str, reason: str, proof: str, outcome: str, level: str
@@ -225,9 +227,9 @@ class Metrics:
         """Count a KILL whose target another worker may have, which does not answer."""
         self._add(families.KILLS_UNANSWERED, ())
 
-    def required_unknown(self, cause: str) -> None:
+    def required_unknown(self, cause: UnknownCause) -> None:
         """Count a session whose required set became unknown."""
-        self._add_cause(families.REQUIRED_UNKNOWN, (), cause)
+        self._add(families.REQUIRED_UNKNOWN, (cause,))
 
     def wrote_unlogged(self) -> None:
         """Count a statement that may have written something without a GTID."""
@@ -258,9 +260,9 @@ class Metrics:
         """Take back one `client_connected`."""
         self._add(families.CLIENTS, (), -1)
 
-    def client_refused(self, cause: str) -> None:
+    def client_refused(self, cause: RefusalCause) -> None:
         """Count a client that was turned away."""
-        self._add_cause(families.CLIENTS_REFUSED, (), cause)
+        self._add(families.CLIENTS_REFUSED, (cause,))
 
     def server_opened(self, server: str) -> None:
         """Count a connection that was opened."""
@@ -278,9 +280,7 @@ class Metrics:
         """Say how many sessions wait for a connection."""
         self._values[families.CONNECTIONS_AWAITED.name][(server,)] = count
 
-    def waited_for_connection(
-        self, server: str, result: Literal["connected", "timeout", "left"]
-    ) -> None:
+    def waited_for_connection(self, server: str, result: SlotWait) -> None:
         """Count a session that waited for a connection."""
         self._add(families.CONNECTION_WAITS, (server, result))
 
@@ -329,9 +329,9 @@ class Metrics:
         """Count a TLS handshake with a server."""
         self._add(families.TLS_HANDSHAKES, (server, "yes" if resumed else "no"))
 
-    def server_connect_failed(self, server: str, cause: str) -> None:
+    def server_connect_failed(self, server: str, cause: ConnectFailure) -> None:
         """Count a connection that could not be opened."""
-        self._add_cause(families.CONNECT_FAILURES, (server,), cause)
+        self._add(families.CONNECT_FAILURES, (server, cause))
 
     def server_up(self, server: str, up: bool) -> None:
         """Say whether a server may be used."""
@@ -340,6 +340,19 @@ class Metrics:
     def server_came(self, server: str) -> None:
         """Count for a server that was not there before, or had gone."""
         self._former.pop(server, None)
+
+    def server_known(self, server: str, role: Role) -> None:
+        """Show the counters of a server that has this role, with 0 until something is counted."""
+        if (server, role) in self._known:
+            return
+        self._known[server, role] = None
+        of_role = closed_labels.OF_PRIMARIES if role is Role.PRIMARY else closed_labels.OF_REPLICAS
+        for definition, keys in (*closed_labels.OF_SERVERS.items(), *of_role.items()):
+            if definition is families.WAITS:
+                continue
+            series = self._values[definition.name]
+            for key in keys:
+                series.setdefault((server, *key), 0)
 
     def server_went(self, server: str) -> None:
         """A server has gone: show its state no more, and its counters for a while."""
@@ -353,6 +366,7 @@ class Metrics:
 
     def _forget(self, server: str) -> None:
         del self._former[server]
+        self._known = {key: None for key in self._known if key[0] != server}
         for definition in families.DEFINITIONS:
             series = self._values.get(definition.name)
             if series is not None and definition.labels[:1] == ("server",):
@@ -410,6 +424,17 @@ class Metrics:
             self._values[family].pop((server,), None)
         else:
             self._values[family][(server,)] = int(flag)
+
+    def differences(self, server: str, counts: tuple[int, int] | None) -> None:
+        """Say in how many variables a replica differs that are not, and are, carried.
+
+        None while that is unknown, and of the primary.
+        """
+        series = self._values[families.DIFFERENCES.name]
+        if counts is None:
+            _remove(series, server)
+        else:
+            series[server, "no"], series[server, "yes"] = counts
 
     def gap(self, server: str, transactions: int | None) -> None:
         """Say how many transactions a replica lacks although it has newer ones; None: unknown."""
@@ -527,8 +552,9 @@ class Metrics:
                     for labels, value in values[name]
                     if labels[0] not in self._former or (name == families.SERVERS.name and value)
                 ]
+        known = list(self._known)
         statements = list(self._statements.items())
-        counts: dict[tuple[str, ...], float] = {}
+        counts: dict[tuple[str, ...], float] = dict.fromkeys(closed_labels.statements(known), 0)
         for key, course in statements:
             counts[key[:-1]] = counts.get(key[:-1], 0) + sum(course.counts)
         values[families.STATEMENTS.name] = [(list(key), count) for key, count in counts.items()]
@@ -538,8 +564,18 @@ class Metrics:
         memory = resident_bytes(usage.ru_maxrss)
         values[families.MEMORY.name] = [] if memory is None else [([], memory)]
 
-        latency: list[tuple[tuple[str, ...], Histogram]] = []
-        reads: list[tuple[tuple[str, ...], Histogram]] = []
+        latency: list[tuple[tuple[str, ...], Histogram]] = [
+            ((role, server), _NO_LATENCY) for server, role in known
+        ]
+        reads: list[tuple[tuple[str, ...], Histogram]] = [
+            (key, _NO_LATENCY) for key in closed_labels.PLAIN[families.READS]
+        ]
+        waits: list[tuple[tuple[str, ...], Histogram]] = [
+            ((server, *key), _NO_WAIT)
+            for server, role in known
+            if role == Role.REPLICA
+            for key in closed_labels.OF_REPLICAS[families.WAITS]
+        ]
         for (role, server, _, proof, _, level), course in statements:
             latency.append(((role, server), course))
             if level:
@@ -549,7 +585,7 @@ class Metrics:
             "histograms": {
                 families.LATENCY.name: merged(latency),
                 families.READS.name: merged(reads),
-                families.WAITS.name: merged(list(self._waits.items())),
+                families.WAITS.name: merged([*waits, *list(self._waits.items())]),
                 families.TRANSACTION_LAG.name: merged(list(self._transaction_lag.items())),
             },
         }
@@ -557,15 +593,6 @@ class Metrics:
     def _add(self, definition: Definition, labels: tuple[str, ...], amount: int = 1) -> None:
         series = self._values[definition.name]
         series[labels] = series.get(labels, 0) + amount
-
-    def _add_cause(self, definition: Definition, labels: tuple[str, ...], cause: str) -> None:
-        series = self._values[definition.name]
-        key = (*labels, cause)
-        if key not in series:
-            causes = {known[-1] for known in series}
-            if cause not in causes and len(causes) >= MAX_CAUSES:
-                key = (*labels, "other")
-        series[key] = series.get(key, 0) + 1
 
 
 def _remove(series: dict[tuple[str, ...], float], server: str) -> None:

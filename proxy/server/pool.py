@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from proxy.live_config import LiveConfig
-    from proxy.observe.metrics import Dropped, Metrics
+    from proxy.observe.label_values import Dropped
+    from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from routing.servers.topology import Server
 

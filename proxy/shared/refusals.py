@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.channel import PacketChannel
+    from proxy.observe.label_values import RefusalCause
     from proxy.observe.metrics import Metrics
 
 _log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class Refusals:
         self._bucket = RateLimit(_A_SECOND)
         self._unlogged = 0
 
-    def add(self, cause: str, client: PacketChannel, why: str) -> None:
+    def add(self, cause: RefusalCause, client: PacketChannel, why: str) -> None:
         """Count and log one.
 
         Args:

@@ -56,6 +56,7 @@ async def test_commands_for_one_server_are_refused(command: Command) -> None:
         error = (await client.command(bytes((command,)) + bytes(20))).error
         assert (error.code, error.sqlstate) == (1235, "42000")
         assert command.name in error.message
+        assert error.message.endswith(f"(the primary is {proxy.cluster.primary.address})")
         assert (await client.ping()).ok
 
 

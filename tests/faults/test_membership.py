@@ -11,6 +11,7 @@ from mysql_mocker.server.cluster import Cluster
 from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
 from proxy.monitor.membership import Found
+from proxy.observe import closed_labels
 from proxy.observe.metrics import MAX_FORMER_SERVERS
 from tests.faults.client import PASSWORD, Client
 from tests.faults.proxy_fixture import (
@@ -289,3 +290,17 @@ async def test_a_server_that_has_gone_is_forgotten(diverged: bool) -> None:
         known = (slots._taken, slots._used, slots._queues, slots.giving)
         await eventually(lambda: all(set(of_servers) <= watched for of_servers in known))
         assert proxy.shared.primary_epoch._diverged <= watched
+
+
+async def test_counters_of_a_server_begin_when_it_is_known() -> None:
+    async with growing() as proxy:
+        families = [*closed_labels.OF_SERVERS, *closed_labels.OF_REPLICAS]
+        counted = {definition.name for definition in families} - {"tidegate_wait_duration_seconds"}
+        configured = {str(proxy.shared.topology.primary.name), *names(proxy)}
+        before_it_came = proxy.shared.metrics.snapshot()["values"]
+        await come(proxy, *proxy.cluster.replicas)
+        after = proxy.shared.metrics.snapshot()["values"]
+        for name in counted:
+            shown = {labels[0] for labels, _ in before_it_came[name]}
+            assert shown <= configured
+            assert set(names(proxy)) <= {labels[0] for labels, _ in after[name]}

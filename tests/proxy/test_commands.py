@@ -30,6 +30,7 @@ from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from routing.consistency.decision import Level, Reason
 from routing.request.command import Command
+from routing.servers.topology import Topology
 from routing.session.prepared import PreparedStatement
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
@@ -55,7 +56,12 @@ pytestmark = pytest.mark.plain
 @pytest.fixture
 def context() -> CommandContext:
     rules = SessionRules(LIVE, CONFIG.listen, "app", {})
-    shared = SimpleNamespace(classifier=Classifier(), live=LIVE, kill_targets=None)
+    shared = SimpleNamespace(
+        classifier=Classifier(),
+        live=LIVE,
+        kill_targets=None,
+        topology=Topology("db1:3306", []),
+    )
     session: Any = SimpleNamespace(
         shared=shared,
         state=Session(rules.initial(""), 0, user="app"),

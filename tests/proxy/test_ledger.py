@@ -65,7 +65,7 @@ class Worker:
     def open(self) -> Account:
         state = Session(RULES[0], 0)
         state.user = "app"
-        return self.ledger.open(7, state)
+        return self.ledger.open(7, state, query_attributes=False)
 
     @property
     def lines(self) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from pymysql.cursors import Cursor
 from mysql_mocker.server.cluster import Cluster as MockerCluster
 from protocol.gtid import GtidSet
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.template import REPLICATION_PASSWORD, REPLICATION_USER, find_mysqld
 from tests.support.background_cluster import BackgroundCluster
 from tests.support.waiting import until
@@ -186,3 +187,28 @@ def test_it_stays_and_prints_what_comes(source: Source, how: str, tmp_path: Path
         reader.kill()
         reader.wait()
     assert "ERROR" not in output.read_text()
+
+
+def test_through_the_proxy_it_is_told_which_server_to_read(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    port = proxy().address.rpartition(":")[2]
+    result = subprocess.run(
+        [
+            find_mysqld().with_name("mysqlbinlog"),
+            *HOW[:1],
+            *("--host=127.0.0.1", f"--port={port}"),
+            *(f"--user={REPLICATION_USER}", f"--password={REPLICATION_PASSWORD}"),
+            "binlog.000001",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert (
+        "Got error reading packet from server: Tidegate does not pass COM_BINLOG_DUMP on, which"
+        " concerns one server: connect to the server itself (the primary is"
+        f" {cluster.primary.address})"
+    ) in result.stderr

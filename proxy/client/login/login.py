@@ -25,6 +25,7 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.client.login.authentication import Authentication
+    from proxy.observe.label_values import RefusalCause
     from proxy.server.connect.greeting import ConnectionAttempt
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
@@ -238,7 +239,7 @@ def may_enter(
         f" {requirement.value}, which the connection to Tidegate "
         + ("is not" if requirement is Requirement.TLS else "cannot show to the server")
     )
-    cause = "no_tls" if requirement is Requirement.TLS else "login"
+    cause: RefusalCause = "no_tls" if requirement is Requirement.TLS else "login"
     shared.refusals.add(cause, channel, why)
     refuse(channel, ServerErrorCode.ER_ACCESS_DENIED_ERROR, why)
     return False

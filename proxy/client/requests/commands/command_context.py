@@ -25,6 +25,7 @@ class CommandContext:
         views: how its statements are classified by the views that they name.
         classifier: knows statements by their text.
         live: the configuration that counts now.
+        topology: the servers.
         kill_targets: the sessions that may be killed.
         query_attributes: statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
     """
@@ -36,6 +37,7 @@ class CommandContext:
         self.views: Final = session.views
         self.classifier: Final = session.shared.classifier
         self.live: Final = session.shared.live
+        self.topology: Final = session.shared.topology
         self.kill_targets: Final = session.shared.kill_targets
         self.query_attributes: Final = session.query_attributes
 

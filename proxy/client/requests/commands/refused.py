@@ -31,10 +31,15 @@ def cut_off(context: CommandContext, packet: bytes) -> Action:
 
 
 def replication(context: CommandContext, packet: bytes) -> Action:
-    """Binlog streams and clones concern one server: connect to that server."""
+    """Binlog streams and clones concern one server: connect to that server.
+
+    A stream that was passed on would go on from another server after a failover, whose files and
+    positions are others; a reader that connects to a server knows which one it reads.
+    """
     code = Code(packet[4])
     return Refused(
         context.command(code),
         ServerErrorCode.ER_NOT_SUPPORTED_YET,
-        f"Tidegate does not pass {code.name} on; connect to the server itself",
+        f"Tidegate does not pass {code.name} on, which concerns one server: connect to the server"
+        f" itself (the primary is {context.topology.primary.name})",
     )

@@ -1,0 +1,31 @@
+"""The closed sets of values of labels, where they are not enums that others know, too."""
+
+from typing import Literal
+
+Side = Literal["client", "server", "proxy"]
+WaitResult = Literal["reached", "timeout", "failed", "shared"]
+Crowded = Literal["waits", "delayed", "refused"]
+Audited = Literal["held", "stale", "unanswered"]
+Confirmed = Literal["held", "lost", "unanswered"]
+Hop = Literal["end_to_end", "last_hop"]
+Part = Literal["end_to_end", "last_hop", "transport", "apply"]
+LagMeans = Literal["binlog", "performance_schema", "heartbeat"]
+StreamEnd = Literal["denied", "lost", "malformed", "refused", "unlogged"]
+LogTask = Literal["compress", "delete", "list"]
+Dropped = Literal["age", "changed", "full", "lost", "moved", "refused", "room", "stopped", "unfit"]
+ConnectFailure = Literal["unreachable", "refused", "full", "no_descriptor"]
+SlotWait = Literal["connected", "timeout", "left"]
+UnknownCause = Literal["error", "lost", "unnamed", "result"]
+RefusalCause = Literal[
+    "max_connections",
+    "timeout",
+    "closed",
+    "protocol",
+    "no_tls",
+    "compression",
+    "attribute",
+    "login",
+    "server_full",
+    "primary_unreachable",
+    "no_descriptor",
+]
