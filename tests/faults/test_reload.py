@@ -120,6 +120,7 @@ async def test_the_read_behind_a_write_is_never_stale_while_levels_change() -> N
             assert await count(client) == number
 
 
+@pytest.mark.plain
 async def test_a_login_under_way_begins_by_one_configuration() -> None:
     async with table_fixture(consistency=Level.BEST_EFFORT, apply_delay=0.005) as proxy:
         client = await proxy.connect()

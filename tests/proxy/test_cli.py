@@ -21,7 +21,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that `run` was given."""
     configs: list[Config] = []
 
-    def run(config: Config) -> int:
+    def run(config: Config, *, reading: workers.Reading) -> int:
+        assert reading.read() == config  # as a reload reads it
         configs.append(config)
         return 7
 
@@ -61,7 +62,7 @@ def test_every_option_is_an_argument(ran: list[Config], tmp_path: Path) -> None:
     missing = {option.name for option in OPTIONS} - set(values)
     assert missing == {
         *("client-tls-cert", "client-tls-key", "heartbeat-table", "metrics", "routing-log"),
-        *("rsa-key", "server-tls-ca", "state-dir", "token-key-file"),
+        *("rsa-key", "server-tls-ca", "state-dir", "control-socket", "token-key-file"),
     }
 
 

@@ -58,6 +58,7 @@ class Configured:
             config=str(self.file),
             state_dir=str(self.state),
             workers=str(workers),
+            handshake_timeout="60s",  # a machine may be slow
             replicas=None,
             monitor_user=None,
             monitor_password_file=None,
