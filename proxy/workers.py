@@ -187,49 +187,72 @@ def _prepared(folder: Path, config: Config) -> Iterator[None]:
         yield
 
 
-def _run_here(start: _Start, serve: Serve) -> int:
-    config = start.config
-    metrics = Metrics()
-    listening = threading.Event()
-    worker: list[WorkerLoop] = []
+class _OnlyWorker:
+    """The worker in this process, as other threads change its configuration.
 
-    def change(change: Change) -> list[str]:
-        if not listening.wait(CHANGE_TIMEOUT_S):
+    Attributes:
+        listening: clients can connect.
+        stops: it has begun to stop.
+    """
+
+    def __init__(self) -> None:
+        self.listening = threading.Event()
+        self.stops = threading.Event()
+        self._loop: WorkerLoop | None = None
+
+    def started(self, loop: WorkerLoop, reload: Callable[[], Answer] | None) -> None:
+        """It runs in this event loop."""
+        self._loop = loop
+        if reload is not None:
+            loop.live.reload = partial(asyncio.to_thread, reload)
+
+    def change(self, change: Change) -> list[str]:
+        """Put another configuration in place, once clients can connect; what went wrong.
+
+        Raises:
+            CannotReloadError: it stops, or does not come up.
+        """
+        if not self.listening.wait(CHANGE_TIMEOUT_S) or self._loop is None:
             raise CannotReloadError(NOT_SERVING)
-        if metrics.draining:
+        if self.stops.is_set():
             raise CannotReloadError(DRAINING)
         changed: SimpleQueue[str] = SimpleQueue()
-        worker[0].change(change, changed.put)
+        self._loop.change(change, changed.put)
         try:
             error = changed.get(timeout=CHANGE_TIMEOUT_S)
         except Empty:
             error = "the event loop does not answer; the configuration counts when it does"
         return [error] if error else []
 
-    def started(loop: WorkerLoop) -> None:
-        worker.append(loop)
-        if reload is not None:
-            loop.live.reload = partial(asyncio.to_thread, reload)
+
+def _run_here(start: _Start, serve: Serve) -> int:
+    config = start.config
+    metrics = Metrics()
+    worker = _OnlyWorker()
+
+    def stopping() -> None:
+        worker.stops.set()
+        manager.stopping()
 
     def ready(port: int) -> None:
-        listening.set()
+        worker.listening.set()
         _tell_ready(config, port, manager)
 
     def trouble() -> str:
         if metrics.draining:
             return DRAINING
-        return metrics.trouble if listening.is_set() else NOT_SERVING
+        return metrics.trouble if worker.listening.is_set() else NOT_SERVING
 
     manager = ServiceManager(os.environ)
     lifecycle = Lifecycle(
         ready,
-        started,
-        stopping=manager.stopping,
+        lambda loop: worker.started(loop, reload),
+        stopping=stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
     )
     with (
-        _reloading(start, change, manager) as reload,
+        _reloading(start, worker.change, manager) as reload,
         _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble),
     ):
         return run_worker(serve, config, start.ring, metrics, 0, lifecycle)
