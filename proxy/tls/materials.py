@@ -209,7 +209,7 @@ def _server_context(config: Config, ca: bytes) -> ServerContext:
         try:
             with _file(ca) as path:
                 context.load_verify_locations(path)
-        except (ssl.SSLError, OSError) as error:
+        except (ssl.SSLError, OSError) as error:  # it reads only files
             raise ConfigError(
                 f"server-tls-ca {config.server_tls_ca}: no usable PEM certificates: "
                 f"{_reason(error)}"

@@ -68,7 +68,7 @@ class ServerContexts:
         """The one for a server by its name, ``host:port``.
 
         Raises:
-            ConfigError: a file that was usable at the start is not any more.
+            ConfigError: no temporary file can be written for what OpenSSL is to read.
         """
         context = self._contexts.get(server)
         if context is None:

@@ -314,14 +314,17 @@ def test_a_worker_whose_event_loop_hangs_is_replaced(start: Start) -> None:
     running.end(signal.SIGKILL)
 
 
-def test_a_worker_that_finds_no_authority_any_more_says_so(start: Start, tmp_path: Path) -> None:
+def test_a_worker_that_is_started_again_has_the_keys_of_the_others(
+    start: Start, tmp_path: Path
+) -> None:
     authority = tmp_path / "ca.pem"
     authority.write_bytes(self_signed("db1", "db1.example")[0])
     running = start(workers="2", server_tls="verify_ca", server_tls_ca=str(authority))
     before = running.ask_all(2)
     authority.unlink()
     os.kill(int(before[1]["pid"]), signal.SIGKILL)
-    running.find(r"ERROR \[worker 1\] .*(server-tls-ca .*ca\.pem: no usable PEM)")
+    running.find(r"worker 1 ended by (SIGKILL); starting it again")
+    assert running.ask_all(2)[1]["key"] == before[1]["key"]
     assert running.end() == 0
     assert "Traceback" not in running.stderr
 
