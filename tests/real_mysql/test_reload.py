@@ -208,6 +208,38 @@ def test_new_clients_see_the_new_certificate_and_others_live(configured: Configu
         client.ping(reconnect=False)
 
 
+def test_a_snapshot_lasts_on_the_replica_that_was_removed(configured: Configured) -> None:
+    def read(cursor: Any) -> tuple[object, str]:
+        """The number, and the server that gave it."""
+        cursor.execute("SELECT n FROM reloaded")
+        (number,) = cursor.fetchone()
+        cursor.execute("SHOW TIDEGATE LAST")
+        columns = [column[0] for column in cursor.description]
+        return number, dict(zip(columns, cursor.fetchone(), strict=True))["server"]
+
+    cluster = configured.cluster
+    with (
+        configured.running.connect() as reader,
+        configured.running.connect() as writer,
+        reader.cursor() as reads,
+        writer.cursor() as writes,
+    ):
+        writes.execute("INSERT INTO reloaded VALUES (1, 1)")
+        cluster.wait_caught_up()
+        reads.execute("START TRANSACTION READ ONLY")
+        first = read(reads)
+        assert first[0] == 1
+        assert first[1] in [replica.address for replica in cluster.replicas]
+        configured.write(replicas=None)
+        assert configured.ask()["applied"] == ["replicas"]
+        writes.execute("UPDATE reloaded SET n = 2")
+        cluster.wait_caught_up()
+        for _ in range(2):
+            assert read(reads) == first
+        reader.commit()
+        assert read(reads) == (2, cluster.primary.address)
+
+
 def test_a_worker_that_is_started_again_has_the_new_configuration(
     proxy: StartProxy, cluster: Cluster, tmp_path: Path
 ) -> None:
