@@ -44,6 +44,8 @@ from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, WorkerLoop, run_worker
 _log = logging.getLogger(__name__)
 
 _STDERR: Final = 2
+_COUNTED: Final = frozenset({"max-connections", "kept-connections", "replicas"})
+"""Options that decide how many open files there may be."""
 _MOST_FOUND: Final = 8
 """How many replicas open files are counted for where they are found: a group has 9 members."""
 
@@ -129,7 +131,13 @@ def _reloading(
         yield None
         return
     source = Source(start.reading.read, start.given, start.config, start.ring)
-    reloader = Reloader(source, apply, manager)
+
+    def apply_change(change: Change) -> list[str]:
+        if not _COUNTED.isdisjoint(change.applied):
+            _raise_file_limit(change.config)  # it is as high as it can be, and may be too low now
+        return apply(change)
+
+    reloader = Reloader(source, apply_change, manager)
     start.reading.hangup.call(reloader.request)
     if start.control_path is None:
         yield reloader.reload
