@@ -20,6 +20,7 @@ from protocol.errors import ProtocolError
 from proxy import open_files, tasks
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
+from proxy.monitor.primary_search import PrimarySearch
 from proxy.server.connect.greeting import await_greeting_on, connect
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from routing.servers.liveness_timer import QUIET_S, LivenessTimer
@@ -42,6 +43,7 @@ class Liveness:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._task: asyncio.Task[None] | None = None
+        self._search = PrimarySearch(shared)
         self._timers: dict[Server, LivenessTimer] = {}
         self._questions: dict[Server, asyncio.Task[None]] = {}
         self._dead: set[Server] = set()
@@ -51,11 +53,13 @@ class Liveness:
     def start(self) -> None:
         """Begin to look."""
         self._task = tasks.start(self._watch(), "signs of life")
+        self._search.start()
 
     async def stop(self) -> None:
         """Look no more."""
         running = [self._task] if self._task is not None else []
         await tasks.stop(*running, *self._questions.values())
+        await self._search.stop()
 
     async def _watch(self) -> None:
         while True:

@@ -531,3 +531,18 @@ async def test_tracking_that_was_turned_off_before_the_error_is_on_again(turn_of
         assert proxy.cluster.primary.gtids.executed <= session.state.required
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"3"
         assert proxy.statements("replica", "ok") == 1
+
+
+async def test_readers_alone_find_the_primary_again_without_a_monitor() -> None:
+    async with proxy_fixture(without_primary="read", monitor_user=None) as proxy:
+        primary = proxy.cluster.primary
+        client = await proxy.session()
+        await client.query("SELECT 1")
+        await primary.stop()
+        await eventually(lambda: proxy.count("tidegate_clients_without_primary") == 1)
+        assert (await client.query("SELECT 2")).value == b"2"
+        await primary.start()
+        # Nobody writes, and nobody logs in.
+        await eventually(lambda: proxy.shared.sessions.without_primary == 0)
+        assert not proxy.shared.topology.primary.is_gone(proxy.shared.now())
+        assert (await client.query("SELECT 3")).value == b"3"
