@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from proxy.config import Config, ConfigError, load
 from proxy.config.options import OPTIONS, did_you_mean
 from proxy.config.reading import control_socket
+from proxy.config.values import duration
 from proxy.reload.hangup import Hangup
 from proxy.version import description
 
@@ -25,6 +26,7 @@ examples:
   tidegate check --config tidegate.toml
   tidegate reload --config tidegate.toml
   tidegate audit --log /var/log/tidegate --out report
+  tidegate top --url http://127.0.0.1:9477
   tidegate binlog /var/lib/mysql/binlog.000042
   tidegate demo
   tidegate mock --port 3307 --replicas 2 --lag 300ms
@@ -92,6 +94,8 @@ def _dispatch(argv: Sequence[str] | None) -> int:
             return _check(_config(namespace), connects=namespace.connect)
         case "binlog":
             return _binlog(namespace.files, namespace.format, namespace.output)
+        case "top":
+            return _top(namespace)
         case "demo":
             setup = None if namespace.no_audit else namespace.audit_setup
             return _demo(namespace.once, setup)
@@ -154,6 +158,24 @@ def _binlog(files: Sequence[Path], form: str, output: Path | None) -> int:
         )
 
     return command.run(files, form, output, write_parquet)
+
+
+def _top(namespace: argparse.Namespace) -> int:
+    try:
+        from proxy import top
+    except ImportError as error:
+        if error.name != "rich":
+            raise
+        raise ConfigError("top needs rich (pip install 'tidegate[top]')") from error
+    try:
+        proxy = top.proxy_at(namespace.url, namespace.token_file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--token-file: {error}") from error
+    try:
+        interval = duration(3600)(namespace.interval)
+    except ValueError as error:
+        raise ConfigError(f"--interval: {error}") from error
+    return top.run(proxy, interval, once=namespace.once)
 
 
 def _demo(once: bool, audit_setup: Sequence[str] | None) -> int:
@@ -248,6 +270,21 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="PATH",
         help="output file, or directory for Parquet (default: stdout)",
     )
+    top = _command(
+        commands, "top", "show servers, the busiest statements and the sessions that wait"
+    )
+    top.add_argument(
+        "--url",
+        default="http://127.0.0.1:9477",
+        help="the metrics address of the proxy (default: http://127.0.0.1:9477)",
+    )
+    top.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="the admin-token-file of the proxy"
+    )
+    top.add_argument(
+        "--interval", default="2s", metavar="TIME", help="how often it looks (default: 2s)"
+    )
+    top.add_argument("--once", action="store_true", help="print one view, and exit")
     demo = _command(
         commands, "demo", "show Tidegate at work on a mock MySQL cluster in this process"
     )

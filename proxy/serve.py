@@ -7,21 +7,33 @@ import gc
 import logging
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
+from proxy.client.admin.listener import AdminListener
 from proxy.client.listener import Listener
 from proxy.config_changes import follow_changes
 from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.monitor.name_watch import NameWatch
+from proxy.observe.digests import Digests
 from proxy.observe.ledger import Ledger
+from proxy.observe.slow_log import SlowLog
 from proxy.observe.traced_ledger import TracedLedger
 from proxy.server.logins import Logins
 from proxy.server.pool import Pool
 from proxy.server.server_greeting import ServerGreeting
 from proxy.server.slots import Slots
+from proxy.shared.administration.administration import (
+    NO_RELOAD,
+    Administration,
+    ReloadRefusedError,
+)
+from proxy.shared.administration.drain_server import ServerDrain
+from proxy.shared.administration.drained_servers import DrainedServers
+from proxy.shared.administration.worker_sockets import WorkerSockets
 from proxy.shared.audits import Audits
 from proxy.shared.catalogues import Catalogues
 from proxy.shared.client_profile import ClientProfile
@@ -50,7 +62,7 @@ from routing.servers.waits import Waits
 from routing.sql.classifier import Classifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from proxy.config import Config
@@ -82,7 +94,8 @@ def build(
         reads_lagging=config.on_max_lag == "stale",
         for_primary=config.for_primary,
     )
-    ledger = _ledger(config, metrics, records, worker)
+    digests = Digests() if config.statement_digests == "on" else None
+    ledger = _ledger(config, metrics, records, digests, worker)
     for server in topology.servers:
         server.apply_listener = ledger
         metrics.server_known(server.name, server.role)
@@ -106,6 +119,9 @@ def build(
     executed_gtids = ExecutedGtids(live, time.monotonic)
     pool = Pool(live, metrics, loop)
     slots = Slots(live, metrics, loop)
+    server_drain = ServerDrain(
+        DrainedServers(config.state_dir), topology, sessions, pool, loop.call_later
+    )
     return Shared(
         live=live,
         worker=worker,
@@ -140,6 +156,7 @@ def build(
         classifier=Classifier(),
         catalogues=Catalogues(live, metrics, tasks.start, loop),
         audits=Audits(config.self_audit),
+        administration=Administration(worker, topology, sessions, slots, server_drain, digests),
     )
 
 
@@ -155,14 +172,38 @@ def connection_count(shared: Shared) -> int:
     return len(shared.sessions) + shared.sessions.accepting + to_servers
 
 
-def _ledger(config: Config, metrics: Metrics, records: RecordStream | None, worker: int) -> Ledger:
+def _ledger(
+    config: Config,
+    metrics: Metrics,
+    records: RecordStream | None,
+    digests: Digests | None,
+    worker: int,
+) -> Ledger:
     """What statements are entered in, and traced if that is switched on."""
+    slow_log: SlowLog | None = None
+    if config.slow_statement_time != "off":
+        slow_log = SlowLog(round(config.slow_statement_time * 1e6), time.monotonic)
+    name = config.proxy_name
     if not config.traces:
-        return Ledger(metrics, records, config.proxy_name)
+        return Ledger(metrics, records, name, digests, slow_log)
     from proxy.observe.tracer import Tracer, exporting
 
     tracer = Tracer(exporting(config.trace_endpoint), config.trace_sample, worker)
-    return TracedLedger(metrics, records, config.proxy_name, tracer.statement, tracer.close)
+    return TracedLedger(metrics, records, name, digests, slow_log, tracer.statement, tracer.close)
+
+
+async def _reload(live: LiveConfig) -> Sequence[str]:
+    """Read the configuration anew, for all workers.
+
+    Raises:
+        ReloadRefusedError: it has errors, or nobody can read it here.
+    """
+    if live.reload is None:
+        raise ReloadRefusedError(NO_RELOAD)
+    answer = await live.reload()
+    if answer.errors:
+        raise ReloadRefusedError("; ".join(answer.errors))
+    return answer.lines
 
 
 async def serve(
@@ -197,6 +238,11 @@ async def serve(
         await shared.kept_scopes.start()  # before any client can write
     if shared.other_workers is not None:
         await shared.other_workers.start(shared.kill_targets.answer)
+        await shared.administration.start(
+            WorkerSockets(_state_dir(live.config)), live.config.workers
+        )
+    shared.administration.reload = partial(_reload, live)
+    metrics.answers = shared.administration.answer_bytes
     names.start()
     await monitor.start()
     await shared.server_greeting.learn(shared.topology.primary, live.config, metrics)
@@ -208,6 +254,12 @@ async def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+    admin_listener: AdminListener | None = None
+    admin_address = live.config.admin_listen
+    if admin_address is not None:
+        admin_listener = AdminListener(shared, admin_address)
+        port = await admin_listener.start(reuse_port=live.config.workers > 1)
+        _log.info("worker %d listens on port %d for admins", worker, port)
     liveness.start()
     idle_release.start()
     keepalive = Keepalive(shared.sessions)
@@ -227,6 +279,8 @@ async def serve(
     finally:
         for listener in listeners:
             listener.stop()
+        if admin_listener is not None:
+            admin_listener.stop()
         await monitor.stop()
         await names.stop()
         await liveness.stop()
@@ -236,5 +290,6 @@ async def serve(
         await asyncio.to_thread(shared.ledger.close)
         if shared.other_workers is not None:
             shared.other_workers.stop()
+            shared.administration.stop()
         if shared.kept_scopes is not None:
             await shared.kept_scopes.stop()

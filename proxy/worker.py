@@ -5,6 +5,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -115,6 +116,19 @@ class WorkerLoop:
             self._loop.call_soon_threadsafe(function)
         except RuntimeError:
             return  # the loop has ended, and with it the worker
+
+    def result(self, work: Coroutine[object, object, bytes], within: float) -> bytes | None:
+        """What a coroutine gives, or None if it does not within so many seconds, or fails."""
+        try:
+            asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop has ended
+            work.close()
+            return None
+        try:
+            return asked.result(within)
+        except (TimeoutError, FutureCancelledError):
+            asked.cancel()
+            return None
 
     def stop(self) -> None:
         """Let the worker end gracefully."""

@@ -9,7 +9,7 @@ import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,6 @@ from proxy.address import Address
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
-from proxy.observe.snapshot import Snapshot
 from proxy.reload.answer import Answer
 from proxy.reload.control_socket import ControlSocket
 from proxy.reload.hangup import Hangup
@@ -32,6 +31,10 @@ from proxy.reload.reloader import CannotReloadError, Reloader
 from proxy.reload.source import Change, Source
 from proxy.serve import serve as serve_clients
 from proxy.service_manager import ServiceManager
+from proxy.shared.administration.every_worker import OneWorker, SeveralWorkers
+from proxy.shared.administration.http_pages import AdministrationPages
+from proxy.shared.administration.question import Answer as WorkerAnswer
+from proxy.shared.administration.question import Question
 from proxy.state import scope_memory
 from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
@@ -237,6 +240,11 @@ def _run_here(start: _Start, serve: Serve) -> int:
     config = start.config
     metrics = Metrics()
     worker = _OnlyWorker()
+    asked = OneWorker(lambda: metrics.answers)
+
+    def started(loop: WorkerLoop) -> None:
+        worker.started(loop, reload)
+        asked.loop = loop
 
     def stopping() -> None:
         worker.stops.set()
@@ -254,14 +262,15 @@ def _run_here(start: _Start, serve: Serve) -> int:
     manager = ServiceManager(os.environ)
     lifecycle = Lifecycle(
         ready,
-        lambda loop: worker.started(loop, reload),
+        started,
         stopping=stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
     )
+    collector = WorkersCollector(lambda: {0: metrics.snapshot()}, lambda: 0, _build())
     with (
         _reloading(start, worker.change, manager) as reload,
-        _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble),
+        _serving_metrics(config, collector, trouble, asked),
     ):
         return run_worker(serve, config, start.ring, metrics, 0, lifecycle)
 
@@ -272,6 +281,10 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
     try:
         port, *_ = [_reserve(address, reservations) for address in config.addresses]
         config = dataclasses.replace(config, listen=Address(config.listen.host, port))
+        if config.admin_listen is not None:
+            port = _reserve(config.admin_listen, reservations)
+            admin_listen = Address(config.admin_listen.host, port)
+            config = dataclasses.replace(config, admin_listen=admin_listen)
         manager = ServiceManager(os.environ)
         lifecycle = Lifecycle(
             lambda port: _tell_ready(config, port, manager),
@@ -280,11 +293,11 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
         )
         supervisor = Supervisor(config, start.ring, serve, lifecycle)
         start = dataclasses.replace(start, config=config)
+        collector = WorkersCollector(supervisor.snapshots, lambda: supervisor.restarts, _build())
         with (
             _reloading(start, supervisor.change, manager) as supervisor.reload,
-            _serving_metrics(
-                config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.trouble
-            ),
+            closing(SeveralWorkers(_folder(config), config.workers)) as several,
+            _serving_metrics(config, collector, supervisor.trouble, several),
         ):
             return supervisor.run()
     finally:
@@ -295,18 +308,16 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
 @contextmanager
 def _serving_metrics(
     config: Config,
-    snapshots: Callable[[], Mapping[int, Snapshot | None]],
-    restarts: Callable[[], int],
+    collector: WorkersCollector,
     trouble: Callable[[], str],
+    ask: Callable[[Question], Mapping[int, WorkerAnswer | None]],
 ) -> Iterator[None]:
     if config.metrics is None:
         yield
         return
-    build = (VERSION, "true" if compiled() else "false", platform.python_version())
+    pages = AdministrationPages(ask, config.admin_token, config.workers)
     try:
-        server = MetricsServer(
-            config.metrics, WorkersCollector(snapshots, restarts, build), trouble
-        )
+        server = MetricsServer(config.metrics, collector, trouble, pages)
     except OSError as error:
         raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
     server.start()
@@ -315,6 +326,17 @@ def _serving_metrics(
         yield
     finally:
         server.stop()
+
+
+def _build() -> tuple[str, str, str]:
+    """What runs."""
+    return VERSION, "true" if compiled() else "false", platform.python_version()
+
+
+def _folder(config: Config) -> Path:
+    if config.state_dir is None:
+        raise StateError("several workers need a directory for what they share")
+    return config.state_dir
 
 
 def _reserve(listen: Address, reservations: list[socket.socket]) -> int:

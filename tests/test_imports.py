@@ -53,7 +53,7 @@ FOLDERS = {
     "proxy.server": ("connection", "query", "connect", "pool", "logins"),
     "proxy.client": (
         *("connection", "statements", "servers", "replies", "effects", "sharing", "requests"),
-        *("answers", "login", "fast_path", "session", "listener"),
+        *("answers", "login", "fast_path", "session", "listener", "admin"),
     ),
     "mysql_mocker": (
         *("error", "sql", "replication", "state", "columns", "evaluation", "statements"),

@@ -81,6 +81,7 @@ from proxy.client.sharing.connection_lease import ConnectionLease
 from proxy.client.statements.diagnostics import KEEP_ALIVE
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import NoPrimaryError, ServerFullError
+from proxy.shared.activity import Activity
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from proxy.server.exchange import Purpose
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
+    from proxy.shared.administration.question import Question
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
     from routing.session.session import Session
@@ -218,6 +220,13 @@ class ClientSession:
     def client(self) -> ClientConnection:
         """The connection to its client."""
         return self._client
+
+    @property
+    def activity(self) -> Activity:
+        """What it does now, for operators."""
+        current, active = self._current, self._servers.active
+        server = None if active is None else active.server.name
+        return Activity(current.stage, current.command, current.outcome, server, self.is_away)
 
     @property
     def keeps_waiting(self) -> ServerConnection | None:
@@ -836,10 +845,20 @@ class ClientSession:
         """Obey a statement to Tidegate, or say what is wrong with it."""
         self._own.follows(self._current.command, self._current.outcome)
         self._current.begin(command)
-        if self._own.asks_primary(command):
+        question = self._own.question(command)
+        if question is not None:
+            self._start(self._administer(command, question), "ask the workers")
+        elif self._own.asks_primary(command):
             self._perform(self._read.ask(self._now()))  # `Known` goes on
         else:
             self._own.obey(command, None)
+
+    async def _administer(self, command: Command, question: Question) -> None:
+        """Have the workers answer a statement to Tidegate, and tell the client."""
+        found = await self._shared.administration.ask(question)
+        self._task = None
+        if not (self._closed or self._client.closed):
+            self._own.show(command, question, found)
 
     def _start(self, work: Coroutine[object, object, None], name: str) -> None:
         """Do what the client has to wait for."""

@@ -62,6 +62,21 @@ OPTIONS: Final = (
         _GROUP,
     ),
     Option(
+        "admins",
+        values.users,
+        "NAME[,…]",
+        "accounts that see all sessions and may drain servers (default: none)",
+        _GROUP,
+    ),
+    Option(
+        "admin-listen",
+        values.address("0.0.0.0", None, 0),
+        "[HOST]:PORT",
+        "where only admins log in, and only Tidegate's own statements are served",
+        _GROUP,
+        at_start=True,
+    ),
+    Option(
         "handshake-timeout",
         values.duration(600),
         "TIME",

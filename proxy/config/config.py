@@ -60,6 +60,7 @@ class Config:
         staleness: the bound of BOUNDED_STALENESS; 0 with another level.
         token_keys: what `token_key_file` holds: the first signs, all verify.
         monitor_password: what `monitor_password_file` holds.
+        admin_token: what `admin_token_file` holds.
         users: rules that replace the defaults, by user.
         schemas: the same, by schema.
         listeners: the same, by the address that the client connects to; each is listened on.
@@ -94,6 +95,8 @@ class Config:
     explain: Explain = "statement"
     self_audit: float = 0.001
     metrics: Address | None = None
+    statement_digests: Switch = "on"
+    slow_statement_time: float | Literal["off"] = "off"
     routing_log: Path | None = None
     routing_log_keep: LogKeep = KEEP_ALL
     routing_log_compression: LogCompression = "zstd"
@@ -120,6 +123,10 @@ class Config:
     client_compression: tuple[Algorithm, ...] = tuple(Algorithm)
     proxy_protocol_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     max_connections: int = 10_000
+    admins: tuple[str, ...] = ()
+    admin_listen: Address | None = None
+    admin_token_file: Path | None = None
+    admin_token: bytes = field(default=b"", repr=False)
     handshake_timeout: float = 10.0
     drain_delay: float = 0.0
     drain_timeout: float = 30.0
@@ -276,6 +283,7 @@ class Config:
     def _readable_secrets(self) -> Iterator[str]:
         for name, path in (
             ("monitor-password-file", self.monitor_password_file),
+            ("admin-token-file", self.admin_token_file),
             ("token-key-file", self.token_key_file),
             ("client-tls-key", self.client_tls_key),
             ("rsa-key", self.rsa_key),

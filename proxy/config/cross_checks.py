@@ -55,6 +55,14 @@ def _check_traces(config: Config) -> Iterator[Problem]:
         yield name, "needs OpenTelemetry: pip install 'tidegate[traces]'"
 
 
+def _check_admin_listen(config: Config) -> Iterator[Problem]:
+    if config.admin_listen is not None:
+        if not config.admins:
+            yield "admin-listen", "needs admins, who alone may log in there"
+        if config.admin_listen.port and config.admin_listen in config.addresses:
+            yield "admin-listen", f"{config.admin_listen} is an address for clients, too"
+
+
 def _check_servers(config: Config) -> Iterator[Problem]:
     seen: set[Address] = set()
     for replica in config.replicas:
@@ -110,6 +118,7 @@ def _check_server_tls(config: Config) -> Iterator[Problem]:
 
 
 _CHECKS: Final = (
+    _Check(frozenset({"admin-listen", "admins", "listen", "listeners"}), _check_admin_listen),
     _Check(frozenset({"monitor-user", "monitor-password-file"}), _check_monitor),
     _Check(frozenset({"primary", "replicas"}), _check_servers),
     _Check(frozenset({"topology", "monitor-user"}), _check_topology),

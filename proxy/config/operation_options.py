@@ -5,7 +5,7 @@ from typing import Final
 from proxy.config import values
 from proxy.config.log_keep import LogKeep
 from proxy.config.option import Option
-from proxy.config.words import LogCompression, LogFormat, LogLevel
+from proxy.config.words import LogCompression, LogFormat, LogLevel, Switch
 
 _GROUP: Final = "operation"
 
@@ -23,6 +23,31 @@ OPTIONS: Final = (
         values.address("0.0.0.0", None, 0),
         "[HOST]:PORT",
         "serve Prometheus metrics at http://HOST:PORT/metrics",
+        _GROUP,
+        at_start=True,
+    ),
+    Option(
+        "admin-token-file",
+        values.path,
+        "FILE",
+        "file with the token that /v1/ at the metrics address then wants, and may act with",
+        _GROUP,
+        at_start=True,
+    ),
+    Option(
+        "statement-digests",
+        values.choice(values.words(Switch)),
+        "SWITCH",
+        "whether statements are counted by digest (default on)",
+        _GROUP,
+        choices=values.words(Switch),
+        at_start=True,
+    ),
+    Option(
+        "slow-statement-time",
+        values.duration_or_off(3600),
+        "TIME",
+        "statements that take as long are logged, without literals, or off (default off)",
         _GROUP,
         at_start=True,
     ),
@@ -62,6 +87,7 @@ OPTIONS: Final = (
         "URL",
         "send spans of statements there by OTLP over HTTP, such as http://127.0.0.1:4318/v1/traces",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "trace-sample",
@@ -70,6 +96,7 @@ OPTIONS: Final = (
         "share of the statements without a traceparent that become spans (0.01, unless"
         " OTEL_TRACES_SAMPLER says)",
         _GROUP,
+        at_start=True,
     ),
     Option(
         "state-dir",

@@ -16,6 +16,7 @@ Value = (
     | tuple[Address, ...]
     | tuple[Algorithm, ...]
     | tuple[IPv4Network | IPv6Network, ...]
+    | tuple[str, ...]
     | Path
     | LogKeep
     | str

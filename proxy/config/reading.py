@@ -19,6 +19,7 @@ from proxy.config.options import BY_NAME, did_you_mean
 
 _SECRETS: Final[Mapping[str, tuple[str, Callable[[Path], object]]]] = {
     "monitor-password-file": ("monitor_password", secret_files.read_password),
+    "admin-token-file": ("admin_token", secret_files.read_token),
     "token-key-file": ("token_keys", secret_files.read_keys),
 }
 """Options whose files are read at once: the attribute for the content, and its reader."""

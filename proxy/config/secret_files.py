@@ -8,6 +8,8 @@ from typing import Final
 
 from routing.consistency.causal_token import MIN_KEY
 
+_SHORTEST_TOKEN: Final = 16
+_TOKEN: Final = re.compile(rb"[A-Za-z0-9._~+/=-]{1,1024}")  # RFC 6750, b64token
 _HEX: Final = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
 
 
@@ -26,6 +28,22 @@ def read_password(path: Path) -> bytes:
     if b"\0" in password or b"\n" in password:
         raise ValueError(f"{path} must hold one line, the password")
     return password
+
+
+def read_token(path: Path) -> bytes:
+    """Read a file of one line, a token that HTTP can carry.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds something else, or too little.
+    """
+    token = path.read_bytes().strip()
+    if len(token) < _SHORTEST_TOKEN or not _TOKEN.fullmatch(token):
+        raise ValueError(
+            f"{path} must hold one line, a token of at least {_SHORTEST_TOKEN} letters and digits,"
+            " such as openssl rand -hex 32 makes"
+        )
+    return token
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:

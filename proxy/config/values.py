@@ -69,6 +69,21 @@ def networks(raw: object) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(found)
 
 
+def users(raw: object) -> tuple[str, ...]:
+    """Read names of users: one, several with commas between, or an array."""
+    found: list[str] = []
+    for item in raw if isinstance(raw, list) else _text(raw, "names of users").split(","):
+        name = _text(item, 'names of users, such as ["dba", "ops"]')
+        if len(name) > _LONGEST_USER or "@" in name:
+            raise ValueError(
+                f"want names of users without a host, of at most {_LONGEST_USER} characters"
+            )
+        found.append(name)
+    return tuple(found)
+
+
+_LONGEST_USER: Final = 32
+
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(us|ms|s|m|h|)", re.ASCII)
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 

@@ -70,6 +70,8 @@ class GroupWatch:
             self._may_not_see(server, error)
             return False
         self._hidden.discard(server)
+        own = None if view is None else view.own
+        server.member_state = "" if own is None else own.state
         named = server in self._membership.configured  # those that were found may be in another one
         if view is not None and view.takes_part and self.group is None and named:
             _log.info("server %s is a member of the group %s", server.name, view.group)
@@ -93,6 +95,7 @@ class GroupWatch:
     def gone(self, server: Server) -> None:
         """A server does not answer, or is watched no more."""
         self._hidden.discard(server)
+        server.member_state = ""
         if self.group is not None:
             self.group.saw(server, None)
 

@@ -213,6 +213,7 @@ class Monitor:
         await self._succession.judge()
         self._discovery.judge()
         self.membership.admit()
+        self._shared.administration.drain.refresh()
         self._warn_of_second_names()
 
     def _warn_of_second_names(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from protocol.response_stream import RESULTS
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Outcome, Proof, Scope
 from routing.record import (
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 
     from protocol.constants import Command as Code
     from protocol.gtid import GtidSet
+    from proxy.observe.digests import Digests
     from proxy.observe.histogram import Histogram
     from proxy.observe.metrics import Metrics
+    from proxy.observe.slow_log import SlowLog
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _KNOWN: Final = Proof.KNOWN  # looked up once
+_OK: Final = Outcome.OK
+_REPLICA: Final = Role.REPLICA
+_RESULTS: Final = RESULTS
 _FRAGMENTS: Final = 4096
 """How many rendered statement parts are kept, one for each digest of a statement."""
 
@@ -103,9 +109,23 @@ class _Course:
 
 
 class Ledger:
-    """Enters statements into the metrics, and into the routing log if there is one."""
+    """Enters statements into the metrics, and into the routing log if there is one.
 
-    def __init__(self, metrics: Metrics, records: RecordStream | None, proxy_name: str) -> None:
+    Attributes:
+        digests: counts them by digest; None if they are not counted.
+        slow_log: takes down slow ones; None if that is off.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        records: RecordStream | None,
+        proxy_name: str,
+        digests: Digests | None = None,
+        slow_log: SlowLog | None = None,
+    ) -> None:
+        self.digests: Final = digests
+        self.slow_log: Final = slow_log
         self._metrics = metrics
         self._records = records
         self._run = "" if records is None else records.run
@@ -247,6 +267,8 @@ class Account:
         self._metrics = metrics
         self._records = records
         self._ledger = ledger
+        self._digests = ledger.digests
+        self._slow_log = ledger.slow_log
         self._session_id = session_id
         self._state = state
         self._ordinal = 0
@@ -284,7 +306,32 @@ class Account:
             course = self._known_course if outcome.proof is _KNOWN else self._read_course
         if course is None or not course.fits(command, outcome, server, result):
             course = self._new_course(command, outcome, server, result)
-        course.times.add(ended_us - command.arrived_us)
+        took_us = ended_us - command.arrived_us
+        course.times.add(took_us)
+        digests = self._digests
+        statement = command.statement
+        if digests is not None and statement is not None and command.shape == _RESULTS:
+            digest = statement.digest
+            entry = digests.young.get(digest)
+            if entry is None:
+                entry = digests.find(digest, command, self._state.lexer_modes.flags)
+            entry.add(
+                took_us,
+                rows or 0,
+                server is not None and server.role is _REPLICA,
+                outcome.wait_us,
+                result is not _OK,
+            )
+        if self._slow_log is not None and took_us >= self._slow_log.slow_us:
+            self._slow_log.write(
+                command,
+                outcome,
+                server,
+                result,
+                took_us,
+                self._state.user,
+                self._state.lexer_modes.flags,
+            )
         if error and server is not None:
             self._metrics.error("server", error)
         records = self._records

@@ -8,7 +8,7 @@ of their own, and any thread may take a snapshot at any moment.
 """
 
 import resource
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from proxy.observe import closed_labels, families
@@ -78,6 +78,7 @@ class Metrics:
         trouble: why clients' writes cannot be served now; empty if they can, as far as is known.
         draining: the process lets its sessions go, and is not to be sent new ones.
         tracked: GTIDs that servers reported for clients' own writes.
+        answers: answers what operators ask of the worker, on its event loop; None before it serves.
     """
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
@@ -85,6 +86,7 @@ class Metrics:
         self.trouble = ""
         self.draining = False
         self.tracked = 0
+        self.answers: Callable[[bytes], Awaitable[bytes]] | None = None
         self._tell = tell
         self._statements: dict[tuple[str, str, str, str, str, str], Histogram] = {}
         self._waits: dict[tuple[str, str], Histogram] = {}

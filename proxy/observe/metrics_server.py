@@ -29,7 +29,7 @@ from proxy.observe.http_server import HttpServer
 from proxy.observe.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 
 class WorkersCollector(Collector):
@@ -112,17 +112,25 @@ class MetricsServer:
         address: where to listen; port 0 takes a free one.
         collector: what `/metrics` shows.
         trouble: why `/readyz` and `/healthz` answer 503; 200 if it is empty.
+        pages: serves what is below `/v1/`; None if nothing does.
 
     Raises:
         OSError: the address cannot be used.
 
     """
 
-    def __init__(self, address: Address, collector: Collector, trouble: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        collector: Collector,
+        trouble: Callable[[], str],
+        pages: "WSGIApplication | None" = None,
+    ) -> None:
         registry = CollectorRegistry()
         registry.register(collector)
         self._metrics = make_wsgi_app(registry)
         self._trouble = trouble
+        self._pages = pages
         self._server = HttpServer(address, self._serve)
         self.address = Address(address.host, self._server.server_port)
         self._thread = threading.Thread(
@@ -141,6 +149,8 @@ class MetricsServer:
 
     def _serve(self, environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
         path = environ["PATH_INFO"]
+        if self._pages is not None and path.startswith("/v1/"):
+            return self._pages(environ, start)
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return _plain(start, HTTPStatus.METHOD_NOT_ALLOWED)
         if path == "/metrics":

@@ -1,11 +1,10 @@
-"""What SHOW TIDEGATE shows: the last answer, the session, servers, lag, the session's scopes."""
+"""What SHOW TIDEGATE shows of a session: its last answer, itself, lag, its scopes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 from routing.consistency.decision import Level, Scope
-from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,8 +105,6 @@ def topic(session: Shown, name: Topic) -> tuple[Sequence[str], _Rows]:
         return LastAnswer._fields, [] if answer is None else [tuple(answer)]
     if name == "SESSION":
         return ("name", "value"), _session(session)
-    if name == "SERVERS":
-        return _SERVERS, _servers(session)
     if name == "LAG":
         return _LAG, _lags(session)
     return _SCOPES, _scopes(session)
@@ -155,45 +152,6 @@ def _rejections(session: Shown) -> str | None:
     state = session.state
     causes = state.rejections.causes(state.state_versions)
     return "; ".join(f"{server.name}: {cause}" for server, cause in causes) or None
-
-
-_SERVERS = (
-    *("server", "role", "up", "server_uuid", "version", "gtid_mode", "read_only", "commit_order"),
-    *("filters", "lag_ms", "predicted_wait_ms", "errant", "applied", "lag_measured"),
-    *("clock_offset_ms", "gap", "replication", "lagging"),
-)
-
-
-def _servers(session: Shown) -> _Rows:
-    now = session.now
-    primary = session.topology.primary
-    return [
-        (
-            server.name,
-            server.role.value,
-            _yes(now >= server.down_until and server not in session.topology.standby),
-            server.uuid or None,
-            server.version or None,
-            "ON" if server.gtids else "OFF",
-            None if server.read_only is None else _yes(server.read_only),
-            "source" if server.role is Role.PRIMARY else "kept" if server.ordered else "not kept",
-            server.filters.text,
-            None if server.lag is None else f"{server.lag * 1000:.0f}",
-            f"{server.predicted_wait(now, now) * 1000:.0f}",
-            server.errant.text,
-            server.applied.text,
-            "by heartbeats"
-            if server.replication.by_heartbeats
-            else server.replication.cause or "yes",
-            None
-            if server.clock is None or primary.clock is None
-            else _ms(server.clock.ahead_of(primary.clock).least),
-            None if server.gap is None else str(server.gap),
-            None if server.channels is None else server.channels.text,
-            None if server is primary else _yes(server.lagging),
-        )
-        for server in session.topology.watched
-    ]
 
 
 _LAG = (

@@ -17,7 +17,9 @@ from routing.servers.topology import Server
 from routing.session.session import Session
 
 if TYPE_CHECKING:
+    from proxy.observe.digests import Digests
     from proxy.observe.metrics import Metrics
+    from proxy.observe.slow_log import SlowLog
     from routing.record import RecordStream
 
 
@@ -48,11 +50,13 @@ class TracedLedger(Ledger):
         metrics: Metrics,
         records: RecordStream | None,
         proxy_name: str,
+        digests: Digests | None,
+        slow_log: SlowLog | None,
         trace: Trace,
         end: Callable[[], None],
     ) -> None:
         """`end` is called when the worker stops; it may take a few seconds."""
-        super().__init__(metrics, records, proxy_name)
+        super().__init__(metrics, records, proxy_name, digests, slow_log)
         self._trace = trace
         self._end = end
 

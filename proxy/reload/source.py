@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from routing.consistency.adjustment import Adjustment
 
 _MORE: Final[Mapping[str, tuple[str, ...]]] = {
+    "admin-token-file": ("admin_token",),
     "consistency": ("staleness",),
     "monitor-password-file": ("monitor_password",),
     "token-key-file": ("token_keys",),

@@ -181,6 +181,7 @@ class Pool:
             and bool(username)
             and not (connection.lost or connection.busy or connection.unsent)
             and connection.epoch == connection.server.epoch
+            and not connection.server.draining
             and now - connection.opened_at < MAX_AGE_S
         )
 

@@ -59,7 +59,8 @@ class ExecutedGtids:
 
     async def of_replicas(self, topology: Topology, login: Login) -> dict[Server, GtidSet]:
         """Ask all replicas that are not known to be down; EMPTY for one that does not answer."""
-        replicas = [replica for replica in topology.replicas if self._now() >= replica.down_until]
+        now = self._now()
+        replicas = [replica for replica in topology.replicas if not replica.is_unreachable(now)]
         applying = await asyncio.gather(*(self._of_replica(replica, login) for replica in replicas))
         return dict(zip(replicas, applying, strict=True))
 

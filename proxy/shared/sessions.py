@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from protocol.response import ErrPacket
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
+    from proxy.shared.activity import Activity
     from routing.consistency.scope import Scopes, ScopeState
     from routing.servers.topology import Server
     from routing.session.session import Session
@@ -42,6 +43,10 @@ class Member(Protocol):
     @property
     def peer(self) -> str:
         """Its client's address, for the log."""
+
+    @property
+    def activity(self) -> Activity:
+        """What it does now, for operators."""
 
     @property
     def keeps_waiting(self) -> ServerConnection | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from proxy.server.pool import Pool
     from proxy.server.server_greeting import ServerGreeting
     from proxy.server.slots import Slots
+    from proxy.shared.administration.administration import Administration
     from proxy.shared.audits import Audits
     from proxy.shared.catalogues import Catalogues
     from proxy.shared.client_profile import ClientProfile
@@ -75,6 +76,7 @@ class Shared:
         classifier: classifies statements, and remembers those that it has seen.
         catalogues: which views are plain.
         audits: which reads are audited.
+        administration: what operators see and do.
     """
 
     live: LiveConfig
@@ -106,6 +108,7 @@ class Shared:
     classifier: Classifier
     catalogues: Catalogues
     audits: Audits
+    administration: Administration
 
     @property
     def config(self) -> Config:

@@ -73,6 +73,9 @@ class Server:
         name: ``host:port``; what metrics, log and messages call it.
         role: primary or replica.
         lagging: it is further behind than a replica may be that is read (max-lag).
+        draining: an operator has taken it out of use as a replica (TIDEGATE DRAIN SERVER): it gets
+            no read, whatever the reason. It is watched, and may become the primary.
+        member_state: its MEMBER_STATE in a group, such as ONLINE; empty outside a group.
         shunned_until: until when it gets no read unless there is a reason: it is down, or lagging.
         addresses: what its host name leads to.
         uuid: `@@server_uuid`; empty until it was first reached.
@@ -128,6 +131,8 @@ class Server:
         self.role = role
         self.addresses = HostAddresses(name.rpartition(":")[0].strip("[]"))
         self.lagging = False
+        self.draining = False
+        self.member_state = ""
         self.shunned_until = 0.0
         self._down_until = 0.0
         self.uuid = ""
@@ -189,6 +194,7 @@ class Server:
         words += [f"down until {self.down_until:g}"] if self.down_until else []
         words += [f"behind until {self.behind_until:g}"] if self.behind_until else []
         words += ["lagging"] if self.lagging else []
+        words += ["draining"] if self.draining else []
         words += [] if self.ordered else ["commits out of order"]
         words += [] if self.gtids else ["without GTIDs"]
         words += ["diverged"] if self.has_diverged else []
@@ -197,18 +203,27 @@ class Server:
 
     @property
     def down_until(self) -> float:
-        """Until when (monotonic s) it is not asked, since it could not be reached."""
-        return self._down_until
+        """Until when (monotonic s) it is not asked: it could not be reached, or is drained."""
+        return inf if self.draining else self._down_until
 
     @down_until.setter
     def down_until(self, until: float) -> None:
         self._down_until = until
-        self.shunned_until = inf if self.lagging else until
+        self.shunned_until = inf if self.lagging or self.draining else until
 
     def set_lagging(self, lagging: bool) -> None:
         """Take whether it is further behind than a replica may be that is read."""
         self.lagging = lagging
         self.down_until = self._down_until
+
+    def set_draining(self, draining: bool) -> None:
+        """Take whether it is to get no reads; the primary always does."""
+        self.draining = draining and self.role is not Role.PRIMARY
+        self.down_until = self._down_until
+
+    def is_unreachable(self, now: float) -> bool:
+        """Whether it could not be reached lately, drained or not."""
+        return now < self._down_until
 
     @property
     def started(self) -> tuple[float, float]:
@@ -461,7 +476,7 @@ class Server:
 
     def set_silent(self, until: float) -> None:
         """It says nothing: nobody is to try before `until`, monotonic s, unless it is reached."""
-        self.down_until = max(self.down_until, until)
+        self.down_until = max(self._down_until, until)
         self.add_silence(until)
 
     def add_silence(self, until: float) -> None:
@@ -492,8 +507,8 @@ class Server:
 
     def begin_attempt(self, until: float) -> None:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
-        if self.down_until:
-            self.down_until = max(self.down_until, until)
+        if self._down_until:
+            self.down_until = max(self._down_until, until)
 
     def on_moved(self, now: float) -> None:
         """Its name leads elsewhere (`HostAddresses`): what is there is not known; monotonic s.
@@ -776,6 +791,7 @@ class Topology:
         server.filters.lacking = False  # what it has is what there is
         server.lag = None
         server.set_lagging(False)
+        server.set_draining(False)  # `DrainedServers` has its name, for when it is a replica again
         self.dispute([])
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server

@@ -1,4 +1,4 @@
-"""Statements to Tidegate itself: SET and SELECT of its variables, SHOW TIDEGATE.
+"""Statements to Tidegate itself: SET and SELECT of its variables, SHOW TIDEGATE, TIDEGATE DRAIN.
 
 They have the syntax that a server's variables and reports have, and no server ever sees them. What
 addresses Tidegate and is wrong is recognised, too, so that its client is told what is wrong; only
@@ -16,16 +16,19 @@ from routing.consistency.adjustment import SETTINGS
 from routing.sql.lexer import END, LITERAL, QUOTED, VARIABLE, WORD, Tokens
 from routing.sql.literal import text_of
 
-Topic: TypeAlias = Literal["LAST", "SESSION", "SERVERS", "LAG", "SCOPES"]
+Topic: TypeAlias = Literal["LAST", "SESSION", "SESSIONS", "SERVERS", "LAG", "SCOPES", "DIGESTS"]
+Action: TypeAlias = Literal["drain", "undrain", "reload"]
 
 VARIABLES: Final = (*SETTINGS, "token")
 """Tidegate's variables, without the `tidegate_` that they begin with."""
 TOPICS: Final[dict[bytes, Topic]] = {
     b"LAST": "LAST",
     b"SESSION": "SESSION",
+    b"SESSIONS": "SESSIONS",
     b"SERVERS": "SERVERS",
     b"LAG": "LAG",
     b"SCOPES": "SCOPES",
+    b"DIGESTS": "DIGESTS",
 }
 """What SHOW TIDEGATE can show."""
 
@@ -82,6 +85,19 @@ class ShowVariables:
 
 
 @dataclass(frozen=True, slots=True)
+class ActOwn:
+    """TIDEGATE DRAIN SERVER, UNDRAIN SERVER or RELOAD: it changes what the whole proxy does.
+
+    Attributes:
+        action: what is to be done.
+        server: the server that it names; empty for a RELOAD.
+    """
+
+    action: Action
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WrongOwn:
     """A statement or comment that addresses Tidegate and cannot be obeyed.
 
@@ -92,7 +108,7 @@ class WrongOwn:
     message: str
 
 
-OwnStatement: TypeAlias = SetOwn | SelectOwn | ShowOwn | ShowVariables | WrongOwn
+OwnStatement: TypeAlias = SetOwn | SelectOwn | ShowOwn | ShowVariables | ActOwn | WrongOwn
 
 NOT_ALONE: Final = WrongOwn("a statement to Tidegate must be sent alone, not among others")
 AMBIGUOUS: Final = WrongOwn("a statement to Tidegate must not depend on the server's version")
@@ -101,6 +117,12 @@ _SELECTED: Final = WrongOwn(
     "Tidegate's variables can only be selected by themselves, as in SELECT @@tidegate_token"
 )
 _UNKNOWN_TOPIC: Final = WrongOwn("Tidegate shows " + ", ".join(TOPICS.values()))
+_UNKNOWN_ACTION: Final = WrongOwn(
+    "want TIDEGATE DRAIN SERVER 'host:port', TIDEGATE UNDRAIN SERVER 'host:port' or TIDEGATE RELOAD"
+)
+_ACTIONS: Final[dict[bytes, Action]] = {b"DRAIN": "drain", b"UNDRAIN": "undrain"}
+LONGEST_NAME: Final = 300
+"""Characters of a server's name: a host's has at most 255."""
 
 # A name of another form is left to a server to refuse.
 _NAME: Final = re.compile(
@@ -141,6 +163,8 @@ def own_statement(tokens: Tokens, mode_flags: int) -> OwnStatement | None:
         found = _select(tokens, mode_flags)
     elif first == b"SHOW":
         found = _show(tokens, mode_flags)
+    elif first == b"TIDEGATE":
+        return _act(tokens, mode_flags)
     if found is None:
         for kind, raw in zip(tokens.kinds, tokens.raws, strict=True):
             if kind == VARIABLE and _variable(raw) is not None:
@@ -291,6 +315,21 @@ def _show(tokens: Tokens, mode_flags: int) -> ShowOwn | ShowVariables | WrongOwn
     if pattern is None or tokens.kinds[index + 2] != LITERAL or len(pattern) > LONGEST:
         return None
     return ShowVariables(pattern) if pattern.lower().startswith("tidegate") else None
+
+
+def _act(tokens: Tokens, mode_flags: int) -> ActOwn | WrongOwn | None:
+    words = tokens.words
+    if words[1] in (b"", b":"):
+        return None  # nothing, or a label in a procedure's body
+    if words[1] == b"RELOAD" and len(tokens) == 2:
+        return ActOwn("reload")
+    action = _ACTIONS.get(words[1])
+    if action is None or words[2] != b"SERVER" or len(tokens) != 4:
+        return _UNKNOWN_ACTION
+    server = text_of(tokens, 3, 4, mode_flags)
+    if not server or len(server) > LONGEST_NAME:
+        return _UNKNOWN_ACTION
+    return ActOwn(action, server)
 
 
 def _as_glob(match: re.Match[str]) -> str:

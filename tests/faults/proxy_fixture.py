@@ -20,6 +20,7 @@ from proxy.monitor.monitor import Monitor
 from proxy.observe.metrics import Metrics
 from proxy.serve import build as build_shared
 from proxy.server.view_question import AFTER, QUESTION
+from proxy.shared.administration.worker_sockets import WorkerSockets
 from proxy.shared.idle_release import IdleRelease
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
@@ -167,6 +168,8 @@ async def before(
         await proxy.kept_scopes.start()
     if proxy.other_workers is not None:
         await proxy.other_workers.start(proxy.kill_targets.answer)
+        assert config.state_dir is not None
+        await proxy.administration.start(WorkerSockets(config.state_dir), config.workers)
     monitor = Monitor(proxy)
     idle_release = IdleRelease(live, proxy.sessions)
     follow_changes(proxy, monitor, idle_release)
@@ -190,6 +193,7 @@ async def before(
         await drain(proxy)
         if proxy.other_workers is not None:
             proxy.other_workers.stop()
+            proxy.administration.stop()
         if proxy.kept_scopes is not None:
             await proxy.kept_scopes.stop()
 

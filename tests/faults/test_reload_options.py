@@ -44,6 +44,7 @@ BASE: dict[str, object] = {
     "server-tls-ca": "ca.pem",
     "token-key-file": "keys",
     "rsa-key": "rsa.pem",
+    "admins": "operator",
 }
 OTHER: dict[str, object] = {
     "primary": "db3",
@@ -71,6 +72,12 @@ OTHER: dict[str, object] = {
     "client-tls": "required",
     "drain-delay": "5s",
     "max-server-connections": 7,
+    "admins": "dba",
+    "admin-listen": ":9998",
+    "admin-token-file": "token",
+    "slow-statement-time": "1s",
+    "trace-endpoint": "http://127.0.0.1:4318/v1/traces",
+    "trace-sample": 0.5,
 }
 """Values of options whose present one is no number or word with a successor."""
 
@@ -106,6 +113,7 @@ class Folder:
             "key.pem": key,
             "ca.pem": certificate,
             "rsa.pem": rsa_keys()[which],
+            "token": b"0123456789abcdef%d" % which,
         }.items():
             (self.path / name).write_bytes(content)
 
@@ -367,7 +375,7 @@ async def test_logins_follow() -> None:
 
 
 async def test_connection_sharing_begins_with_new_sessions_and_ends_for_all() -> None:
-    async with table_fixture() as proxy:
+    async with table_fixture(connection_sharing="off") as proxy:
         await proxy.session()
         before = of_session(proxy)
         change(proxy, connection_sharing="on")

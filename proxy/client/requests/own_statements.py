@@ -9,10 +9,18 @@ from proxy.client.requests import token
 from proxy.client.session_rules import without
 from proxy.observe import show
 from proxy.observe.show import LastAnswer, Shown
+from proxy.shared.administration.question import Question
 from routing.consistency.adjustment import SettingError, read_setting
 from routing.consistency.causal_token import TokenError
 from routing.consistency.decision import Reason
-from routing.sql.tidegate_statement import SelectOwn, SetOwn, ShowOwn, WrongOwn
+from routing.sql.tidegate_statement import (
+    ActOwn,
+    SelectOwn,
+    SetOwn,
+    ShowOwn,
+    ShowVariables,
+    WrongOwn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,12 +29,14 @@ if TYPE_CHECKING:
     from proxy.client.effects.command_effects import CommandEffects
     from proxy.client.replies.own_answers import OwnAnswers
     from proxy.client.session_context import SessionContext
+    from proxy.shared.administration.merged import Merged
+    from proxy.shared.administration.question import Subject
     from routing.consistency.adjustment import Adjustment
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
     from routing.request.outcome import CommandOutcome
-    from routing.sql.tidegate_statement import OwnAssignment, OwnStatement, ShowVariables
+    from routing.sql.tidegate_statement import OwnAssignment, OwnStatement, Topic
 
     Table = tuple[Sequence[str], Sequence[Sequence[str | None]]]
     """Names of columns, and rows."""
@@ -40,6 +50,14 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
     "transaction_reads": lambda rules: rules.transaction_reads.value,
     "on_split_conflict": lambda rules: rules.on_split_conflict.value,
 }
+
+
+_SUBJECTS: Final[dict[Topic, Subject]] = {
+    "SESSIONS": "sessions",
+    "SERVERS": "servers",
+    "DIGESTS": "digests",
+}
+"""Topics about which all workers are asked."""
 
 
 class _WrongOwnError(Exception):
@@ -80,6 +98,30 @@ class OwnStatements:
             self._scope, self._context.state.rules.level, self._shared.topology.term
         )
 
+    def question(self, command: Command) -> Question | None:
+        """What all workers are to be asked; None if it is none of that, or not allowed."""
+        own_statement = _asked(command)
+        user = self._context.state.user
+        is_admin = user in self._shared.config.admins
+        if isinstance(own_statement, ActOwn) and is_admin:
+            return Question(own_statement.action, server=own_statement.server)
+        if isinstance(own_statement, ShowOwn):
+            subject = _SUBJECTS.get(own_statement.topic)
+            if subject == "sessions":  # as SHOW PROCESSLIST, everybody sees the own ones
+                return Question(subject, user=None if is_admin else user)
+            if subject is not None and (is_admin or subject == "servers"):
+                return Question(subject)
+        return None
+
+    def show(self, command: Command, question: Question, found: Merged) -> None:
+        """Tell the client what the workers have answered."""
+        if found.refusal:
+            code = ServerErrorCode.ER_UNKNOWN_ERROR
+            self._own_answers.refuse(code, f"Tidegate: {found.refusal}", Reason.PROXY)
+            return
+        self._context.state.diagnostics.proxy_answered(-1)
+        self._own_answers.table(found.columns, found.texts(question.subject))
+
     def obey(self, command: Command, probed: GtidSet | None) -> None:
         """Do what it says and tell the client, or only tell it what is wrong.
 
@@ -87,6 +129,17 @@ class OwnStatements:
             command: the statement.
             probed: what the primary has, if it was asked.
         """
+        own_statement = _asked(command)
+        if isinstance(own_statement, ActOwn) or (
+            isinstance(own_statement, ShowOwn) and own_statement.topic in _SUBJECTS
+        ):
+            self._own_answers.refuse(
+                ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+                "Access denied; you need to be named in Tidegate's option admins for this"
+                " operation",
+                Reason.PROXY,
+            )
+            return
         try:
             table = self._execute(command, probed)
         except _WrongOwnError as error:
@@ -116,7 +169,9 @@ class OwnStatements:
             raise _WrongOwnError(str(error)) from error
         if isinstance(own_statement, WrongOwn):
             raise _WrongOwnError(own_statement.message)
-        return None if own_statement is None else self._show(own_statement)
+        if isinstance(own_statement, ShowOwn | ShowVariables):
+            return self._show(own_statement)
+        return None
 
     @property
     def _scope(self) -> ScopeState:

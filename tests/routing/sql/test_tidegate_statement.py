@@ -17,7 +17,9 @@ from routing.sql.statement import Statement, StatementClass, StatementReason, cl
 from routing.sql.tidegate_statement import (
     AMBIGUOUS,
     NOT_ALONE,
+    TOPICS,
     VARIABLES,
+    ActOwn,
     OwnAssignment,
     OwnStatement,
     SelectOwn,
@@ -308,7 +310,7 @@ def test_a_label_that_is_no_utf8() -> None:
 # SHOW.
 
 
-@pytest.mark.parametrize("topic", ["LAST", "SESSION", "SERVERS", "LAG", "SCOPES"])
+@pytest.mark.parametrize("topic", list(TOPICS.values()))
 def test_show(topic: str) -> None:
     for text in (f"SHOW TIDEGATE {topic}", f"show /**/ tidegate\n{topic.lower()} # end"):
         found = of(text)
@@ -321,7 +323,46 @@ def test_show(topic: str) -> None:
     ["", " STATUS", " LAST SESSION", " LIKE 'a'", " 'LAST'", " `LAST`", "(1)", " LAST, LAST"],
 )
 def test_topics_that_are_none(rest: str) -> None:
-    assert message(f"SHOW TIDEGATE{rest}") == "Tidegate shows LAST, SESSION, SERVERS, LAG, SCOPES"
+    assert message(f"SHOW TIDEGATE{rest}") == "Tidegate shows " + ", ".join(TOPICS.values())
+
+
+# TIDEGATE.
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("TIDEGATE DRAIN SERVER 'db2:3306'", ActOwn("drain", "db2:3306")),
+        ("tidegate /* now */ undrain\nserver `db2:3306`", ActOwn("undrain", "db2:3306")),
+        ("TIDEGATE DRAIN SERVER db2", ActOwn("drain", "db2")),
+        ("TIDEGATE RELOAD", ActOwn("reload")),
+    ],
+)
+def test_actions(text: str, found: ActOwn) -> None:
+    assert of(text) == found
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *(" DRAIN", " DRAIN SERVER", " DRAIN 'db2'", " DRAIN SERVER ''", " RELOAD NOW"),
+        *(" DRIAN SERVER 'db2'", " DRAIN SERVER 'db2', 'db3'", " DRAIN SERVER 'db2' 'db3'"),
+        f" DRAIN SERVER '{'x' * 301}'",
+    ],
+)
+def test_actions_that_are_none(rest: str) -> None:
+    assert message(f"TIDEGATE{rest}").startswith("want TIDEGATE DRAIN SERVER")
+
+
+def test_an_action_is_sent_alone() -> None:
+    assert classify_text(b"SELECT 1; TIDEGATE RELOAD", MODE_UTF8).own == NOT_ALONE
+
+
+def test_a_label_is_no_action() -> None:
+    assert (
+        of("CREATE PROCEDURE p() BEGIN SELECT 1; tidegate: LOOP LEAVE tidegate; END LOOP; END")
+        is None
+    )
 
 
 @pytest.mark.parametrize(
