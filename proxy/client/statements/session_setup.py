@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 _LONGEST_SET: Final = 1000
 """How long a SET of several variables gets, bytes; max_allowed_packet is 1024 at least."""
+_IN_UTF8: Final = b"SET character_set_client=utf8mb4"
+_OF_CHARACTER_SETS: Final = frozenset(
+    {
+        *("names", "character set", "character_set_client", "character_set_connection"),
+        *("character_set_results", "collation_connection", "default_collation_for_utf8mb4"),
+    }
+)
 RESET_CONNECTION: Final = b"\x01\x00\x00\x00\x1f"
 """A COM_RESET_CONNECTION, framed."""
 
@@ -118,7 +125,7 @@ def rights(mirror: Mirror, state: Session, refreshed: bool, query_attributes: bo
             batch = _set_role(mirror, state.schema_role, query_attributes)
         if not batch and not refreshed:
             batch = ((SETUP, statement_packet(b"DO 0", query_attributes)),)
-        batch += choose_schema(mirror, state.schema)
+        batch += choose_schema_in_utf8(mirror, state.schema, state, query_attributes)
         mirror.schema_version = state.schema_version
     return batch + _choose_role(mirror, state, query_attributes)
 
@@ -143,6 +150,41 @@ def choose_schema(mirror: Mirror, schema: str) -> Batch:
     """
     mirror.schema = schema
     return ((SETUP, frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)),)
+
+
+def choose_schema_in_utf8(
+    mirror: Mirror, schema: str, state: Session, query_attributes: bool
+) -> Batch:
+    """The same for a name that is not ASCII, in a session of any character set.
+
+    A server converts the name from character_set_client, and its trackers tell names in UTF-8. So
+    the character set is UTF-8 meanwhile, and then all that such a SET may follow is set again. It
+    must not stand between a statement and a question about that, which a SET would make void.
+    """
+    chosen = choose_schema(mirror, schema)
+    values = state.defaults.values
+    given = any("\udc80" <= character <= "\udcff" for character in schema)  # as the login has it
+    if schema.isascii() or given or _speaks_utf8(state) or not values:
+        return chosen
+    own = {name: text for name, text in state.variables.items() if name in _OF_CHARACTER_SETS}
+    sets = [values[name] for name in SETS]
+    again = [b"SET " + in_one_set(*sets), *assignments(own)]
+    return (
+        *_prepared_by([_IN_UTF8], query_attributes),
+        *chosen,
+        *_prepared_by(again, query_attributes),
+    )
+
+
+def _speaks_utf8(state: Session) -> bool:
+    """Whether the session's character_set_client is known to be UTF-8."""
+    client = state.defaults.character_set
+    for name, literal in state.variables.items():
+        if name in ("names", "character_set_client"):
+            client = literal
+        elif name == "character set":
+            client = ""
+    return client.lstrip("'\"").lower().startswith("utf8")
 
 
 def assignments(variables: Mapping[str, str]) -> list[bytes]:
