@@ -134,7 +134,8 @@ class Cluster:
             server.end_other_connections()
         self.primary.roll_back_prepared()
         for (schema,) in self.primary.query(_FOREIGN_SCHEMAS):
-            self.primary.query(f"DROP DATABASE `{schema}`")
+            name = str(schema).replace("`", "``")
+            self.primary.query(f"DROP DATABASE `{name}`")
         self.primary.query("CREATE DATABASE app")
         for user, host in self.primary.query(_FOREIGN_ACCOUNTS):
             self.primary.query("DROP USER %s@%s", user, host)
