@@ -92,12 +92,11 @@ async def evaluate(session: Session, statement: Statement, tree: exp.Expr) -> Va
         bound = await bind(session, statement, exp.select(tree))
     except FunctionError as failure:
         raise failure.error from failure
-    open_tables(session, bound)
-    return session.storage.value(bound.sql, bound.parameters)
+    return session.storage.value(open_tables(session, bound), bound.parameters)
 
 
-def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> None:
-    """A statement is about to read the tables that it names, if there are any.
+def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> str:
+    """A statement is about to read the tables that it names, if there are any: gives its text.
 
     It begins a transaction only if all its names are known. With `updating` it locks rows.
 
@@ -108,10 +107,12 @@ def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> No
     for stored in bound.tables:
         if session.catalogue.kind(stored) is None:
             raise session.unknown_table(stored)
+    sql = bound.sql
     if bound.tables:
-        session.storage.resolve(bound.sql, bound.parameters)
+        session.storage.resolve(sql, bound.parameters)
         session.transaction.read()
         session.trackers.note(read=not updating, written=updating)
+    return sql
 
 
 def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:

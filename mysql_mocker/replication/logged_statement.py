@@ -73,17 +73,16 @@ def logged(
         for index in range(len(tokens) - 1)
         if tokens[index].text == "@" and (index == 0 or tokens[index - 1].text != "@")
     }
-    sql = _written_out(statement)
     return LoggedStatement(
-        sql,
+        _written_out(statement),
         schema,
         statement.words[0] in _DEFINITIONS,
         user,
         thread_id,
         bits(sql_mode),
-        last_insert_id if "LAST_INSERT_ID" in sql.upper() else 0,
+        last_insert_id if "LAST_INSERT_ID" in statement.text.upper() else 0,
         user_variables={name: variables.get(name) for name in sorted(named)},
-        unsafe=_UNSAFE.search(sql) is not None,
+        unsafe=_UNSAFE.search(statement.text) is not None,  # in no long literal: it is taken out
     )
 
 

@@ -63,12 +63,12 @@ async def select(session: Session, statement: Statement) -> Rows:
     updating = any(lock.args.get("update") for lock in locks)
     if updating:
         session.check_write()
-    open_tables(session, bound, updating=updating)
+    sql = open_tables(session, bound, updating=updating)
     if locking and session.transaction.active:
         await session.transaction.lock()
     surroundings = session.storage.surroundings
     surroundings.set(session.now(), id(bound))
-    header, rows = session.storage.read(bound.sql, bound.parameters)
+    header, rows = session.storage.read(sql, bound.parameters)
     if surroundings.last_insert_id is not None:
         session.last_insert_id, surroundings.last_insert_id = surroundings.last_insert_id, None
     session.found_rows = _found_rows(session, bound, len(rows), calculating=calculating)
@@ -133,7 +133,6 @@ async def do(session: Session, statement: Statement) -> Done:
         bound = await bind(session, statement, tree)
     except FunctionError as failure:
         raise failure.error from failure
-    open_tables(session, bound)
-    session.storage.read(bound.sql, bound.parameters)
+    session.storage.read(open_tables(session, bound), bound.parameters)
     session.found_rows = 1
     return Done()
