@@ -3,7 +3,7 @@
 import difflib
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -37,6 +37,8 @@ WRITE: Final = "UPDATE t SET n = n + 1 WHERE id = 1"
 WIDE: Final = "INSERT INTO wide VALUES (1, '" + "x" * 300_000 + "')"
 _WAIT = re.compile(r"(WAIT_FOR_EXECUTED_GTID_SET\([^,]*),[0-9.]+")
 """How long a WAIT may take is what the read has left of its budget, by the clock."""
+_IN_GROUP: Final = 6
+"""Answers of which one test's servers give one after the other."""
 _NUMBERS: Final = re.compile(rb"\b\d+(\.\d+)? ?(ms|us|s)\b|\A\d+\.\d+\Z")
 """Times: with their unit, and the milliseconds of a wait."""
 
@@ -183,6 +185,21 @@ def answers_to_clients(answers: Collection[str | int], of_old: Collection[str | 
         for answer in answers
     ]
     return pytest.mark.parametrize(("answer", "capabilities"), [*modern, *old])
+
+
+def answers_in_groups(answers: Sequence[str | int], of_old: Sequence[str | int]) -> Any:
+    """Parameters `answers`, some of them, and `capabilities`; who gets which as above."""
+    others = [answer for answer in answers if answer not in of_old]
+    parts = [
+        pytest.param(part[at : at + _IN_GROUP], capabilities, id=f"{part[at]}-{name}", marks=marks)
+        for part, capabilities, name, marks in (
+            (answers, MODERN, "modern", ()),
+            (of_old, BASE, "old", ()),
+            (others, BASE, "old", pytest.mark.deep),
+        )
+        for at in range(0, len(part), _IN_GROUP)
+    ]
+    return pytest.mark.parametrize(("answers", "capabilities"), parts)
 
 
 def _difference(part: str, slow: Any, quick: Any) -> str:

@@ -11,7 +11,14 @@ from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, ResponseStream
 from routing.consistency.decision import Scope, TimeoutPolicy
 from tests.faults.client import BASE, MODERN, Client, query
-from tests.faults.path_fixture import READ, WRITE, PathFixture, answers_to_clients, on_both_paths
+from tests.faults.path_fixture import (
+    READ,
+    WRITE,
+    PathFixture,
+    Scenario,
+    answers_in_groups,
+    on_both_paths,
+)
 from tests.faults.peers import err, rows
 from tests.faults.proxy_fixture import eventually, statements_of
 
@@ -109,24 +116,36 @@ def _answers(*, modern: bool) -> dict[str, bytes]:
     }
 
 
-@answers_to_clients(
+@answers_in_groups(
     [*_answers(modern=True), 0, 3, 4, 5, 20, 60],
     of_old=["reached", "out of time", "no row", "two results", "in a transaction", 60],
 )
-async def test_any_answer_to_the_wait(answer: str | int, capabilities: Capability) -> None:
+async def test_any_answer_to_the_wait(answers: list[str | int], capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
+    known = _answers(modern=capabilities is MODERN)
+    await on_both_paths(answers_to_reads(answers, known, _WAIT, capabilities))
+
+
+def answers_to_reads(
+    answers: list[str | int], known: dict[str, bytes], matching: bytes, capabilities: Capability
+) -> Scenario:
+    """Each answer goes to a client of its own, whose read waits on the fast path."""
 
     async def scenario(path: PathFixture) -> None:
-        client = await warm_up(path, capabilities)
-        faults = path.proxy.cluster.replicas[0].faults
-        if isinstance(answer, int):
-            faults.drop_connection_after(answer, matching=_WAIT)
-        else:
-            reply = _answers(modern=capabilities is MODERN)[answer]
-            faults.raw_reply(reply, matching=_WAIT)
-        await go_on(path, client)
+        for answer in answers:
+            path.seen.append(answer)
+            waited_fast = path.waited_fast
+            path.proxy.shared.topology.refusals.until.clear()
+            client = await warm_up(path, capabilities)
+            faults = path.proxy.cluster.replicas[0].faults
+            if isinstance(answer, int):
+                faults.drop_connection_after(answer, matching=matching)
+            else:
+                faults.raw_reply(known[answer], matching=matching)
+            await go_on(path, client)
+            assert not path.fast or path.waited_fast > waited_fast, answer
 
-    assert (await on_both_paths(scenario)).waited_fast > 0
+    return scenario
 
 
 @pytest.mark.parametrize("on_timeout", list(TimeoutPolicy))
@@ -156,23 +175,13 @@ _READ_ANSWERS: Final = {
 }
 
 
-@answers_to_clients(
+@answers_in_groups(
     [*_READ_ANSWERS, 0, 3, 4, 5, 20],
     of_old=["an error behind the definitions", "two results", "no row", "an OK", 20],
 )
-async def test_any_answer_behind_a_wait(answer: str | int, capabilities: Capability) -> None:
+async def test_any_answer_behind_a_wait(answers: list[str | int], capabilities: Capability) -> None:
     """A number is bytes of it behind which the connection breaks."""
-
-    async def scenario(path: PathFixture) -> None:
-        client = await warm_up(path, capabilities)
-        faults = path.proxy.cluster.replicas[0].faults
-        if isinstance(answer, int):
-            faults.drop_connection_after(answer, matching=b" t ")
-        else:
-            faults.raw_reply(_READ_ANSWERS[answer], matching=b" t ")
-        await go_on(path, client)
-
-    assert (await on_both_paths(scenario)).waited_fast > 0
+    await on_both_paths(answers_to_reads(answers, _READ_ANSWERS, b" t ", capabilities))
 
 
 class Regrouping(asyncio.Protocol):

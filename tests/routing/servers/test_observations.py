@@ -181,11 +181,11 @@ def test_an_observation_takes_the_memory_of_what_is_new(count: int, times: int) 
 
 def test_states_that_have_nothing_in_common_are_bounded_by_bytes() -> None:
     observations = Observations()
+    intervals = [[(3 * k + n, 3 * k + n + 1) for k in range(1, 5001)] for n in range(3)]
     tracemalloc.start()
     try:
         for moment in range(80):  # so many are more than the bound
-            offset = moment % 3
-            state = GtidSet({U: [(3 * k + offset, 3 * k + offset + 1) for k in range(1, 5001)]})
+            state = GtidSet({U: intervals[moment % 3]})
             observations.add(float(moment), state)
         took = tracemalloc.get_traced_memory()[0]
     finally:
