@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pymysql
 import pytest
@@ -77,13 +76,24 @@ def in_monitors_absence(proxy: StartProxy, **options: str | None) -> RunningProx
     return proxy(monitor_user=None, monitor_password_file=None, **options)
 
 
-@pytest.fixture(params=["monitor", "no monitor"])
+@pytest.fixture
 def running(proxy: StartProxy, request: pytest.FixtureRequest) -> RunningProxy:
-    if request.param == "monitor":
-        return proxy(monitor_interval="100ms", connection_sharing="on")
-    return in_monitors_absence(proxy)
+    """Without a monitor, where a test asks for that."""
+    if getattr(request, "param", None) == "no monitor":
+        return in_monitors_absence(proxy)
+    return proxy(monitor_interval="100ms", connection_sharing="on")
 
 
+with_and_without_monitor = pytest.mark.parametrize(
+    "running", ["monitor", "no monitor"], indirect=True
+)
+without_monitor_if_deep = pytest.mark.parametrize(
+    "running", ["monitor", pytest.param("no monitor", marks=pytest.mark.deep)], indirect=True
+)
+"""Whoever tells sessions that the primary has gone, they do the same from there on."""
+
+
+@with_and_without_monitor
 def test_sessions_read_on_and_write_again(running: RunningProxy, cluster: Cluster) -> None:
     idle, writer, fresh = (running.connect() for _ in range(3))
     value(writer, "UPDATE kept SET n = 7 WHERE id = 1")
@@ -122,6 +132,7 @@ def served(connection: Connection[Cursor], sql: str) -> bool:
     return True
 
 
+@with_and_without_monitor
 def test_clients_log_in_meanwhile(running: RunningProxy, cluster: Cluster) -> None:
     before = running.connect()
     kill_primary(cluster, running)
@@ -381,6 +392,7 @@ def test_what_is_set_meanwhile_holds_on_every_server(cluster: Cluster, proxy: St
         ]
 
 
+@without_monitor_if_deep
 def test_a_reset_session_begins_anew(running: RunningProxy, cluster: Cluster) -> None:
     client = RawClient(running.address, APP_USER, APP_PASSWORD, MODERN, "app")
     client.query("SET time_zone = '+05:00', @a = 7")
@@ -447,6 +459,7 @@ def test_an_idle_client_is_ended_as_by_the_primary(proxy: StartProxy, cluster: C
 
 
 @pytest.mark.usefixtures("_state")
+@without_monitor_if_deep
 def test_accounts_are_judged_as_by_the_primary(running: RunningProxy, cluster: Cluster) -> None:
     primary = cluster.primary
     accounts = {
@@ -522,6 +535,7 @@ def test_a_killed_session_ends(proxy: StartProxy, cluster: Cluster, shared: str)
     assert running.metric(WITHOUT) == 0
 
 
+@without_monitor_if_deep
 def test_all_sessions_are_killed_at_once(running: RunningProxy, cluster: Cluster) -> None:
     sessions = [running.connect() for _ in range(20)]
     cluster.primary.end_other_connections()
@@ -544,6 +558,7 @@ def is_ended(connection: Connection[Cursor]) -> bool:
 # What was under way.
 
 
+@with_and_without_monitor
 def test_a_write_under_way_is_not_sent_again(running: RunningProxy, cluster: Cluster) -> None:
     blocker = cluster.primary.connect()
     blocker.select_db("app")
@@ -569,6 +584,7 @@ def test_a_write_under_way_is_not_sent_again(running: RunningProxy, cluster: Clu
     assert value(reader, "SELECT n FROM kept WHERE id = 1") == 2
 
 
+@without_monitor_if_deep
 def test_a_read_under_way_on_a_replica_goes_on(running: RunningProxy, cluster: Cluster) -> None:
     session = running.connect()
     value(session, "SET tidegate_wait_budget = '60s'")
@@ -600,6 +616,7 @@ def waits(replica: RealServer) -> bool:
 # Prepared statements
 
 
+@without_monitor_if_deep
 def test_prepared_statements_are_there_again(running: RunningProxy, cluster: Cluster) -> None:
     """Reads and writes, prepared before and meanwhile."""
     client = RawClient(running.address, APP_USER, APP_PASSWORD, MODERN, "app")
@@ -731,21 +748,12 @@ def servers(connection: Connection[Cursor]) -> list[tuple[str, ...]]:
 # It stands still: its connections stay open, and nobody is answered
 
 
-@contextmanager
-def frozen(cluster: Cluster) -> Iterator[None]:
-    cluster.primary.pause()
-    try:
-        yield
-    finally:
-        cluster.primary.resume()
-
-
 def test_a_frozen_primary_that_is_known_to_be_silent(proxy: StartProxy, cluster: Cluster) -> None:
     running = proxy(monitor_interval="100ms", connect_timeout="500ms", login_age="1ms")
     session, inside = running.connect(), running.connect()
     inside.begin()
     value(inside, "UPDATE kept SET n = 2 WHERE id = 1")
-    with frozen(cluster):
+    with cluster.primary.paused():
         eventually(lambda: servers(session)[0][2] == "no")  # the monitor has found out
         assert refused(session, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
         assert refused(inside, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
@@ -767,7 +775,7 @@ def test_a_commit_is_not_left_to_a_frozen_primary(proxy: StartProxy, cluster: Cl
     session, other = running.connect(), running.connect()
     session.begin()
     value(session, "UPDATE kept SET n = 2 WHERE id = 1")
-    with frozen(cluster):
+    with cluster.primary.paused():
         eventually(lambda: servers(other)[0][2] == "no")
         assert refused(session, "COMMIT") == 2013
     assert value(other, "SELECT n FROM kept WHERE id = 1") == 1
@@ -787,7 +795,7 @@ def test_a_resting_session_meets_a_frozen_primary(proxy: StartProxy, cluster: Cl
     session = running.connect()
     assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
     eventually(lambda: running.metric("tidegate_clients_resting") == 1)
-    with frozen(cluster):
+    with cluster.primary.paused():
         assert refused(session, "UPDATE kept SET n = 3 WHERE id = 1") == 1290
         assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
     eventually(lambda: written(session))
@@ -824,6 +832,10 @@ def test_the_log_tells_what_happened(proxy: StartProxy, cluster: Cluster) -> Non
 OTHER = ("sch\u00f6n", "Upper", "with space", 'a"b', "a`b", "b'c", "x" * 64, "\u65e5\u672c")
 
 
+MIXED = (("utf8mb4", False), ("latin1", True))
+"""Character sets, and whether trackers tell, of which the other pairs have each."""
+
+
 @pytest.fixture
 def _schemas(cluster: Cluster, _table: None) -> None:
     for name in OTHER:
@@ -856,8 +868,13 @@ def init_db(session: Connection[Cursor], name: bytes) -> None:
 
 
 @pytest.mark.usefixtures("_schemas")
-@pytest.mark.parametrize("tracks", [True, False])
-@pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
+@pytest.mark.parametrize(
+    ("charset", "tracks"),
+    [
+        *(("utf8mb4", True), ("latin1", False)),
+        *(pytest.param(*both, marks=pytest.mark.deep) for both in MIXED),
+    ],
+)
 def test_schemas_that_are_chosen_meanwhile(
     proxy: StartProxy, cluster: Cluster, charset: str, tracks: bool
 ) -> None:
@@ -916,12 +933,9 @@ def test_a_schema_that_is_chosen_while_a_primary_stands_still(
     value(session, "SELECT COUNT(*) FROM here")
     kill_primary(cluster, running)
     cluster.primary.start()
-    cluster.primary.pause()
-    try:
+    with cluster.primary.paused():
         eventually(lambda: refused(session, "INSERT INTO here VALUES (1)") == 1290)
         session.select_db("Upper")
-    finally:
-        cluster.primary.resume()
     eventually(lambda: served(session, "INSERT INTO here VALUES (2)"))
     assert value(session, "SELECT DATABASE() FROM here FOR UPDATE") == "Upper"
     assert not cluster.primary.query("SELECT id FROM app.here")
