@@ -14,6 +14,7 @@ from tests.applications.recipes import recipes
 from tests.applications.runs import Seen, run, table
 from tests.clients.suite import PASSWORD, USER
 from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.template import NO_MYSQLD
 
 _SHARE = 0.9
 
@@ -25,7 +26,7 @@ def main() -> int:
     chosen = parser.parse_args().framework
     mysqld = find_mysqld()
     if mysqld is None:
-        parser.error("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+        parser.error(NO_MYSQLD)
     seen: list[Seen] = []
     with Cluster(mysqld) as cluster:
         cluster.primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'")

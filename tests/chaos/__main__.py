@@ -11,6 +11,7 @@ from tests.chaos.campaign import Campaign, Outcome, Plan
 from tests.chaos.faults import FAULTS
 from tests.chaos.report import LEGEND, PAGE, explanation, table, write
 from tests.real_mysql.cluster import find_mysqld
+from tests.real_mysql.template import NO_MYSQLD
 from tests.real_mysql.template import version as server_version
 
 
@@ -19,7 +20,7 @@ def main() -> int:
     plan, wants_page = _plan()
     mysqld = find_mysqld()
     if mysqld is None:
-        print("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+        print(NO_MYSQLD)
         return 2
     began = time.monotonic()
 

@@ -6,7 +6,7 @@ import pytest
 
 from routing.consistency.decision import Level
 from tests.chaos.campaign import Campaign, Plan
-from tests.real_mysql.cluster import find_mysqld
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.support.services import needs
 
 pytestmark = pytest.mark.real_mysql
@@ -15,10 +15,7 @@ pytestmark = pytest.mark.real_mysql
 @pytest.fixture
 @needs("real_mysql")
 def mysqld() -> Path:
-    found = find_mysqld()
-    if found is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
-    return found
+    return required_mysqld()
 
 
 @pytest.mark.timeout(300)

@@ -15,6 +15,7 @@ from tests.clients.results import Results
 from tests.clients.suite import PASSWORD, USER, Suite, Target
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.template import NO_MYSQLD
 
 _OWN_DATABASES = ("mysql", "sys", "information_schema", "performance_schema", "app")
 
@@ -104,7 +105,7 @@ def suite_servers() -> Iterator[SuiteServers]:
     """
     mysqld = find_mysqld()
     if mysqld is None:
-        raise RuntimeError("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+        raise RuntimeError(NO_MYSQLD)
     with Cluster(mysqld) as cluster:
         yield SuiteServers(cluster, mysqld)
 

@@ -6,15 +6,14 @@ import pytest
 
 from tests.clients.run import SUITES, run
 from tests.clients.suite_servers import SuiteServers, suite_servers
-from tests.real_mysql.template import find_mysqld
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.support.services import needs
 
 
 @pytest.fixture(scope="module")
 @needs("real_mysql")
 def servers() -> Iterator[SuiteServers]:
-    if find_mysqld() is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    required_mysqld()
     with suite_servers() as started:
         yield started
 

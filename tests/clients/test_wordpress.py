@@ -8,7 +8,8 @@ import pytest
 from proxy.config import load
 from tests.clients.wordpress.runs import Seen, Way, run, ways
 from tests.clients.wordpress.site import prepare
-from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.support.services import needs
 
 WAYS = ways()
@@ -34,9 +35,7 @@ def test_a_stale_page_counts_where_none_may_be_and_is_needed_where_some_must() -
 @pytest.fixture(scope="module")
 @needs("real_mysql")
 def cluster() -> Iterator[Cluster]:
-    mysqld = find_mysqld()
-    if mysqld is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    mysqld = required_mysqld()
     prepare()
     with Cluster(mysqld) as running:
         yield running

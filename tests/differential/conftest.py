@@ -6,7 +6,8 @@ import pytest
 
 from tests.differential.arena import Arena
 from tests.differential.schema import prepare_cluster
-from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.support.services import needs
 
@@ -15,10 +16,7 @@ from tests.support.services import needs
 @needs("real_mysql")
 def cluster() -> Iterator[Cluster]:
     """A primary and two replicas with the accounts of the sessions."""
-    mysqld = find_mysqld()
-    if mysqld is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
-    with Cluster(mysqld) as running:
+    with Cluster(required_mysqld()) as running:
         prepare_cluster(running)
         yield running
 

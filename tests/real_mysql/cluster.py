@@ -105,7 +105,7 @@ class Cluster:
         """
         executed = self.primary.gtid_executed
         for replica in self.replicas:
-            _wait(replica, executed, timeout)
+            replica.wait_for(executed, timeout)
 
     def heal(self) -> None:
         """Bring back what a test may have broken: processes, variables, replication, roles.
@@ -174,7 +174,7 @@ class Cluster:
             return False
         if ahead is not self.primary:
             _attach(self.primary, ahead)
-            _wait(self.primary, ahead.gtid_executed, 30)
+            self.primary.wait_for(ahead.gtid_executed)
             self.primary.query("STOP REPLICA")
             self.primary.query("RESET REPLICA ALL")
         for replica in self.replicas:
@@ -193,8 +193,3 @@ class Cluster:
 def _attach(replica: RealServer, source: RealServer) -> None:
     replica.query(_REPLICATE, source.port)
     replica.query("START REPLICA")
-
-
-def _wait(replica: RealServer, gtids: str, timeout: float) -> None:
-    if replica.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtids, timeout) != "0":
-        raise TimeoutError(f"{replica.name} is behind: {replica.replica_status()}")

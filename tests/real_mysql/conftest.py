@@ -1,12 +1,14 @@
 """Fixtures on a real MySQL cluster, and a Tidegate process before it."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Protocol
 
 import pytest
 
-from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.support.services import needs
 
@@ -19,10 +21,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @needs("real_mysql")
 def cluster() -> Iterator[Cluster]:
     """One cluster for the whole run. Each test finds it healed, each module finds `app` empty."""
-    mysqld = find_mysqld()
-    if mysqld is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
-    with Cluster(mysqld) as running:
+    with Cluster(required_mysqld()) as running:
         yield running
 
 
@@ -46,17 +45,16 @@ class StartProxy(Protocol):
 _names = (f"proxy{number}" for number in count(1))
 
 
-@pytest.fixture
-def proxy(cluster: Cluster) -> Iterator[StartProxy]:
-    """Starts Tidegate before the cluster: ``proxy(wait_budget="50ms", on_timeout="error")``.
+@contextmanager
+def proxies_before(cluster: Cluster, **defaults: str | None) -> Iterator[StartProxy]:
+    """A function that starts proxies before a cluster, with these options and what it is given.
 
-    Options are those of ``tidegate run``; None leaves one of the fixture's own out. `module` is
-    run in its place. Whatever a proxy wrote about an exception that nobody handled fails the test.
+    Whatever a proxy wrote about an exception that nobody handled fails the test.
     """
     started: list[RunningProxy] = []
 
     def start(*, module: str = "proxy.cli", **options: str | None) -> RunningProxy:
-        started.append(RunningProxy(cluster, next(_names), options, module))
+        started.append(RunningProxy(cluster, next(_names), defaults | options, module))
         return started[-1]
 
     yield start
@@ -64,3 +62,14 @@ def proxy(cluster: Cluster) -> Iterator[StartProxy]:
         running.stop()
     for running in started:
         assert "Traceback" not in running.stderr, running.stderr
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[StartProxy]:
+    """Starts Tidegate before the cluster: ``proxy(wait_budget="50ms", on_timeout="error")``.
+
+    Options are those of ``tidegate run``; None leaves one of the fixture's own out. `module` is
+    run in its place.
+    """
+    with proxies_before(cluster) as start:
+        yield start

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
 
 import pymysql
 
 from scripts.ports import reserve_port
+from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import (
@@ -49,14 +49,14 @@ _HEALED = {
 """Variables that tests change, with their values."""
 
 
-class GroupCluster:
+class GroupCluster(Cluster):
     """Three members in single-primary mode.
 
     A member that is frozen or dead is expelled after 5 s, the least that a server allows.
 
     Attributes:
-        servers: all three, whatever their roles.
-        scratch: folder of their data and logs.
+        primary: the first member, which a proxy is told of as the primary.
+        replicas: the other members.
     """
 
     def __init__(self, mysqld: Path, *options: str) -> None:
@@ -74,7 +74,7 @@ class GroupCluster:
             "member_expel_timeout": "0",
             "autorejoin_tries": "0",
         }
-        self.servers = [
+        self.primary, *self.replicas = [
             RealServer(
                 f"member{number}",
                 mysqld,
@@ -86,21 +86,6 @@ class GroupCluster:
             )
             for number, port in enumerate(ports)
         ]
-
-    @property
-    def primary(self) -> RealServer:
-        """The first member, which a proxy is told of as the primary."""
-        return self.servers[0]
-
-    @property
-    def replicas(self) -> list[RealServer]:
-        """The other members."""
-        return self.servers[1:]
-
-    @property
-    def rsa_key(self) -> Path:
-        """A file with a private key, for proxies."""
-        return self._template / "private_key.pem"
 
     def create(self) -> None:
         """Make all three anew, and let them be a group, whose primary is the first."""
@@ -172,10 +157,9 @@ class GroupCluster:
             TimeoutError: one has not.
         """
         for source in self.servers:
+            executed = source.gtid_executed
             for server in self.servers:
-                waited = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
-                if server.value(waited, source.gtid_executed, timeout) != "0":
-                    raise TimeoutError(f"{server.name} is behind")
+                server.wait_for(executed, timeout)
 
     def heal(self) -> None:
         """Let all three be members again, and the first the primary; data stays."""
@@ -216,16 +200,7 @@ class GroupCluster:
                 server.query("STOP GROUP_REPLICATION")
             server.query("SET GLOBAL offline_mode = OFF")
         # The one that has most: what only others have would keep them out.
-        first = next(
-            server
-            for server in self.servers
-            if all(
-                server.value("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", other.gtid_executed)
-                == "1"
-                for other in self.servers
-            )
-        )
-        self._form(first)
+        self._form(next(server for server in self.servers if self._has_all(server)))
 
     def clear(self) -> None:
         """Leave an empty schema `app`, after `heal`; connections of clients are ended."""
@@ -236,20 +211,3 @@ class GroupCluster:
         self.primary.query("DROP DATABASE IF EXISTS app")
         self.primary.query("CREATE DATABASE app")
         self.wait_caught_up()
-
-    def close(self) -> None:
-        """End the servers and remove all that they wrote."""
-        for server in self.servers:
-            server.kill()
-        self.scratch.close()
-
-    def __enter__(self) -> Self:
-        try:
-            self.create()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

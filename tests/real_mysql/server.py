@@ -165,6 +165,15 @@ class RealServer:
         """Let a frozen process go on."""
         self._signal(signal.SIGCONT)
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Freeze the process for the length of a `with` block."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
     @property
     def running(self) -> bool:
         """Whether the process is there."""
@@ -263,6 +272,16 @@ class RealServer:
             yield
         finally:
             self.start_applier()
+
+    def wait_for(self, gtids: str, timeout: float = 30) -> None:
+        """Wait until it has applied this set.
+
+        Raises:
+            TimeoutError: it has not; the message says how its replication stands.
+        """
+        waited = self.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtids, timeout)
+        if waited != "0":
+            raise TimeoutError(f"{self.name} is behind: {self.replica_status()}")
 
     # --- back to a clean state -----------------------------------------------------------------
 

@@ -32,6 +32,8 @@ CREATE USER '{REPLICATION_USER}'@'%'
 GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%';
 """
 
+NO_MYSQLD = "no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD"
+
 BASE_OPTIONS = [
     "--no-defaults",
     "--user=root",  # ignored unless root starts it

@@ -4,7 +4,6 @@ from __future__ import annotations  # Connection is generic for the type checker
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pymysql
 import pytest
@@ -50,15 +49,6 @@ def running(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Runnin
         assert "Traceback" not in proxy.stderr, proxy.stderr
 
 
-@contextmanager
-def frozen(cluster: Cluster) -> Iterator[None]:
-    cluster.primary.pause()
-    try:
-        yield
-    finally:
-        cluster.primary.resume()
-
-
 def reader(running: RunningProxy, level: str) -> RawClient:
     """A session at this level that has read on a replica."""
     client = RawClient(running.address, APP_USER, APP_PASSWORD, MODERN, "app")
@@ -88,7 +78,7 @@ def test_reads_end_by_policy(cluster: Cluster, running: RunningProxy) -> None:
     stale = running.metric("tidegate_stale_reads_total")
     for (_, policy), client in clients.items():
         client.query(f"SET tidegate_on_timeout = '{policy}'")
-    with frozen(cluster):
+    with cluster.primary.paused():
         for _ in range(3):
             for client in clients.values():
                 client.send(frame(b"\x03" + COUNT.encode(), 0))
@@ -121,7 +111,7 @@ def test_a_read_is_not_held_by_what_its_session_asked_when_it_rested(
     try:
         cluster.wait_caught_up()
         client = reader(proxy, "READ_OWN_WRITES")
-        with frozen(cluster):
+        with cluster.primary.paused():
             for pause in (1.5, 0.0, 1.5):
                 time.sleep(pause)
                 assert on_replica(client)
@@ -135,7 +125,7 @@ def test_a_read_is_not_held_by_what_its_session_asked_when_it_rested(
 
 def test_a_login_names_the_primary(cluster: Cluster, running: RunningProxy) -> None:
     refused = running.metric("tidegate_clients_refused_total", cause="primary_unreachable")
-    with frozen(cluster):
+    with cluster.primary.paused():
         for _ in range(2):
             with pytest.raises(pymysql.OperationalError) as caught:
                 pymysql.connect(

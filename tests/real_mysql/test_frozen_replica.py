@@ -4,7 +4,7 @@ from __future__ import annotations  # Connection is generic for the type checker
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 from pymysql.connections import Connection
@@ -85,15 +85,6 @@ def prepared(client: RawClient, sql: str) -> bytes:
     return head[1:5]
 
 
-@contextmanager
-def frozen(cluster: Cluster) -> Iterator[None]:
-    cluster.replicas[0].pause()
-    try:
-        yield
-    finally:
-        cluster.replicas[0].resume()
-
-
 def test_a_read_leaves_it_at_every_level(cluster: Cluster, running: RunningProxy) -> None:
     clients = []
     for level in LEVELS:
@@ -103,7 +94,7 @@ def test_a_read_leaves_it_at_every_level(cluster: Cluster, running: RunningProxy
     clients.append(raw(running))
     execute = bytes((Command.COM_STMT_EXECUTE,)) + prepared(clients[-1], COUNT) + EXECUTED
     before = running.metric("tidegate_fallbacks_total", reason="replica_lost")
-    with frozen(cluster):
+    with cluster.replicas[0].paused():
         for client in clients[:-1]:
             client.send(frame(b"\x03" + COUNT.encode(), 0))
         clients[-1].send(frame(execute, 0))
@@ -127,7 +118,7 @@ def test_what_only_it_has_is_lost(cluster: Cluster, running: RunningProxy) -> No
         fetching.command(Command.COM_STMT_EXECUTE, statement + CURSOR)
         reading.query("START TRANSACTION READ ONLY")
         reading.query(COUNT)
-        with frozen(cluster):
+        with cluster.replicas[0].paused():
             fetching.send(frame(b"\x1c" + statement + b"\1\0\0\0", 0))
             reading.send(frame(b"\x03" + COUNT.encode(), 0))
             for client in (fetching, reading):
@@ -141,7 +132,7 @@ def test_a_statement_is_prepared_elsewhere(cluster: Cluster, running: RunningPro
         statement = prepared(client, COUNT)
         client.query("SELECT RELEASE_LOCK(CONNECTION_ID())")
         client.query(COUNT)
-        with frozen(cluster):
+        with cluster.replicas[0].paused():
             execution = client.command(Command.COM_STMT_EXECUTE, statement + EXECUTED)
             assert execution[2][1][-8:] == b"\x03" + bytes(7)
 

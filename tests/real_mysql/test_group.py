@@ -6,16 +6,15 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from itertools import count
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
 
 from proxy.client.statements.wait_for_owned import wait_for_owned
-from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.conftest import proxies_before
 from tests.real_mysql.group_cluster import GROUP, GroupCluster
-from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.support.gtid_sets import gtids
 from tests.support.services import needs
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from protocol.gtid import GtidSet
     from tests.real_mysql.conftest import StartProxy
+    from tests.real_mysql.running_proxy import RunningProxy
     from tests.real_mysql.server import RealServer
 
     Client = Connection[Cursor]
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 @needs("real_mysql")
 def group() -> Iterator[GroupCluster]:
-    mysqld = find_mysqld()
-    if mysqld is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
-    with GroupCluster(mysqld) as running:
+    with GroupCluster(required_mysqld()) as running:
         yield running
 
 
@@ -56,31 +53,18 @@ def _healed(group: GroupCluster) -> None:
 
 INSERT = "INSERT INTO t VALUES (%d)"
 
-_names = (f"proxy{number}" for number in count(1))
-
 
 @pytest.fixture
 def proxy(group: GroupCluster) -> Iterator[StartProxy]:
     """Starts Tidegate before the group, with one seed: the member that is the primary at first."""
-    started: list[RunningProxy] = []
-
-    def start(*, module: str = "proxy.cli", **options: str | None) -> RunningProxy:
-        settings: dict[str, str | None] = {
-            "topology": "group",
-            "replicas": None,
-            "monitor_interval": "100ms",
-            "connect_timeout": "1s",
-            **options,
-        }
-        before = cast("Cluster", group)
-        started.append(RunningProxy(before, next(_names), settings, module))
-        return started[-1]
-
-    yield start
-    for running in started:
-        running.stop()
-    for running in started:
-        assert "Traceback" not in running.stderr, running.stderr
+    with proxies_before(
+        group,
+        topology="group",
+        replicas=None,
+        monitor_interval="100ms",
+        connect_timeout="1s",
+    ) as start:
+        yield start
 
 
 def value(client: Client, sql: str) -> object:

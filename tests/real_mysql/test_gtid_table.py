@@ -16,9 +16,10 @@ from tests.mysql_mocker.gtid_table_matrix import (
     two_sessions_want_the_same,
 )
 from tests.mysql_mocker.raw_client import RawClient
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer
-from tests.real_mysql.template import data_template, find_mysqld
+from tests.real_mysql.template import data_template
 
 USER, PASSWORD = "matrix", "matrix-secret"
 
@@ -58,9 +59,7 @@ class RealPeer:
 
 @pytest.fixture(scope="module", params=MODES, ids=str)
 def started(request: pytest.FixtureRequest) -> Iterator[RealPeer]:
-    mysqld = find_mysqld()
-    if mysqld is None:
-        pytest.skip("no mysqld 9")
+    mysqld = required_mysqld()
     with ScratchFolder() as scratch:
         peer = RealPeer(RealServer("alone", mysqld, scratch), request.param)
         peer.server.create(data_template(mysqld))

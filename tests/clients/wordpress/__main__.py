@@ -15,6 +15,7 @@ import time
 from tests.clients.wordpress.runs import Seen, run, table, ways
 from tests.clients.wordpress.site import prepare
 from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.template import NO_MYSQLD
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
     posts = parser.parse_args().posts
     mysqld = find_mysqld()
     if mysqld is None:
-        parser.error("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+        parser.error(NO_MYSQLD)
     prepare()
     ended: list[Seen] = []
     with Cluster(mysqld) as cluster:

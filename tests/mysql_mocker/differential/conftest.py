@@ -8,7 +8,8 @@ from mysql_mocker.server.cluster import Cluster
 from tests.mysql_mocker.differential.arena import Arena
 from tests.mysql_mocker.differential.normalising import Peer
 from tests.mysql_mocker.differential.schema import ACCOUNT, GLOBALS, PASSWORD, USER
-from tests.real_mysql.cluster import RealServer, find_mysqld
+from tests.real_mysql.cluster import RealServer
+from tests.real_mysql.required_mysqld import required_mysqld
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.template import data_template
 from tests.support.background_cluster import BackgroundCluster
@@ -22,9 +23,7 @@ _FORGETFUL = "--innodb-doublewrite=OFF"
 @needs("real_mysql")
 def real() -> Iterator[RealServer]:
     """A server alone, with the sessions' account."""
-    mysqld = find_mysqld()
-    if mysqld is None:
-        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    mysqld = required_mysqld()
     with ScratchFolder() as scratch:
         server = RealServer("alone", mysqld, scratch, _FORGETFUL)
         server.create(data_template(mysqld))
