@@ -80,11 +80,6 @@ class Segments:
         return self.complete + self.live
 
 
-def find_segments(log: Path, scratch: Path, out: Path | None = None) -> Segments:
-    """List a log that may be growing, and make all of it readable."""
-    return make_readable(list_segments(log, scratch, out), scratch)
-
-
 def make_readable(found: Listing, scratch: Path) -> Segments:
     """Make all that was listed readable.
 

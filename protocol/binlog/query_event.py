@@ -81,11 +81,6 @@ class QueryEvent:
         """The fraction of the header's timestamp, for statements that use it; else 0."""
         return int.from_bytes(self.status.get(StatusCode.MICROSECONDS, b""), "little")
 
-    @property
-    def time_zone(self) -> str:
-        """The session's time zone, "" where the statement does not depend on it."""
-        return wire.decode_text(self.status.get(StatusCode.TIME_ZONE, b"\0")[1:])
-
     @classmethod
     def parse(cls, body: bytes) -> "QueryEvent":
         """Reads the body.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.gtid import parse
-from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Finding, Verdict
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Run, on, save
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.segments import find_segments
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.looked import look, same
 from tests.spark_jobs.routing_log import NOTHING, UUID, Run, save
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.segments import find_segments
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spark_jobs.segments import content, find_segments, list_segments, readable
+from spark_jobs.segments import content, list_segments, readable
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 P = UUID["primary"]

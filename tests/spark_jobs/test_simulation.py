@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from protocol.gtid import GtidSet
-from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Finding, Lapse, Verdict
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import PROMISES, Simulation

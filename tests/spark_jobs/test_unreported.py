@@ -43,7 +43,7 @@ def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) 
     from spark_jobs.columns.piece import pieces
     from spark_jobs.columns.survey import Survey, survey
     from spark_jobs.columns.tellings import Plan, Told, tell
-    from spark_jobs.segments import find_segments
+    from tests.spark_jobs.found_segments import find_segments
 
     run = Run()
     run.probe("primary", f"{P}:1-5")

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from spark_jobs.day import Hours
-from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Lapse
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.looked import look, same
 from tests.spark_jobs.routing_log import UUID, Run, save

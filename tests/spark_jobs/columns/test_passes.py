@@ -7,8 +7,8 @@ import pytest
 
 from spark_jobs.findings import Findings
 from spark_jobs.log import Log
-from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Verdict
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
-from spark_jobs.segments import find_segments, list_segments
+from spark_jobs.segments import list_segments
 from spark_jobs.store.store import Span, Store
 from tests.spark_jobs import routing_log
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Clock, Run, save
 
 if TYPE_CHECKING:
