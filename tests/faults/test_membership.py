@@ -26,7 +26,7 @@ from tests.faults.table_fixture import COUNT, LEVELS, count, execute
 WATCHED: dict[str, Any] = {
     "monitor_user": "app",
     "monitor_password": PASSWORD.encode(),
-    "monitor_interval": 0.03,
+    "monitor_interval": 0.1,
     "connect_timeout": 1.0,
     "wait_budget": 1.0,
 }
