@@ -27,12 +27,10 @@ settings.register_profile("fast", _patient, max_examples=30)  # of the usual 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deep", action="store_true", help="run the slow suites too")
+    parser.addoption("--plain", action="store_true", help="run what is run on plain modules")
     parser.addoption(
-        "--plain",
-        action="store_true",
-        help="run what is run on plain modules",
+        "--fast", action="store_true", help="leave out MySQL's server, Spark, and what is not_fast"
     )
-    parser.addoption("--fast", action="store_true", help="leave out MySQL's server and Spark")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     elsewhere = set() if config.getoption("--deep") else {"deep"}
     if config.getoption("--fast"):
-        elsewhere |= SERVICES
+        elsewhere |= {*SERVICES, "not_fast"}
     if protocol.compiled():
         elsewhere.add("plain")
     plain = config.getoption("--plain")

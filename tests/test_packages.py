@@ -77,6 +77,7 @@ def python(installed: Path, *words: str, **environment: str) -> str:
     )
 
 
+@pytest.mark.not_fast
 def test_nothing_is_installed_beside_tidegate(installed: Path) -> None:
     others = {f"{name}.py" for name in build.PACKAGES}
     names = {path.name for path in installed.iterdir()} - others
@@ -90,6 +91,7 @@ def test_nothing_is_installed_beside_tidegate(installed: Path) -> None:
     assert top_level.read_text().split() == ["tidegate"]
 
 
+@pytest.mark.not_fast
 def test_the_licence_is_installed(installed: Path) -> None:
     (metadata,) = installed.glob("*.dist-info/METADATA")
     fields = metadata.read_text().partition("\n\n")[0].splitlines()
@@ -99,6 +101,7 @@ def test_the_licence_is_installed(installed: Path) -> None:
     assert licence.read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
+@pytest.mark.not_fast
 def test_the_sdist_has_the_pages_beside_the_sources(copy: Path, tmp_path: Path) -> None:
     command(
         sys.executable, "setup.py", "-q", "sdist", "--formats", "zip", "-d", tmp_path, folder=copy
@@ -109,6 +112,7 @@ def test_the_sdist_has_the_pages_beside_the_sources(copy: Path, tmp_path: Path) 
     assert {"README.md", "LICENSE", *PAGES} <= names
 
 
+@pytest.mark.not_fast
 @pytest.mark.spark  # modules of the audit import PySpark
 def test_every_module_loads_beside_others_of_the_old_names(installed: Path) -> None:
     modules = [
@@ -126,6 +130,7 @@ def test_every_module_loads_beside_others_of_the_old_names(installed: Path) -> N
     assert python(installed, "-c", code, *modules) == "[]\n"
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("pure", ["0", "1"])
 def test_the_command_runs(installed: Path, pure: str) -> None:
     output = python(installed, "-m", "tidegate", "--version", TIDEGATE_PURE=pure)
@@ -137,10 +142,12 @@ def test_the_command_runs(installed: Path, pure: str) -> None:
     assert "tidegate = tidegate.__main__:main" in entry.read_text()
 
 
+@pytest.mark.not_fast
 def test_the_demo_runs(installed: Path) -> None:
     assert "READ_OWN_WRITES" in python(installed, "-m", "tidegate", "demo", "--once", "--no-audit")
 
 
+@pytest.mark.not_fast
 def test_the_mock_cluster_runs(installed: Path) -> None:
     code = (
         "from tidegate.mysql_mocker import MockCluster\n"
@@ -163,6 +170,7 @@ def test_an_import_is_turned_and_nothing_else() -> None:
     )
 
 
+@pytest.mark.not_fast
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 def test_the_sdist_builds_and_runs_in_an_empty_environment(copy: Path, tmp_path: Path) -> None:

@@ -227,12 +227,12 @@ def _of_channel(config: Config, channel: Channel, known: set[str]) -> _Judged:
 
 def _of_pair(primary: ServerFacts, replica: ServerFacts) -> _Judged:
     """What differs between a replica and its primary."""
-    differing = differences(primary.defaults, replica.defaults)
-    if differing:
+    different = differences(primary.defaults, replica.defaults)
+    if different:
         yield (
             Severity.NOTE,
-            "its sessions begin with other values than the primary's, so each is differing the"
-            f" primary's: {', '.join(sorted(differing))}",
+            "its sessions begin with other values than the primary's, so each is told the"
+            f" primary's: {', '.join(sorted(different))}",
         )
     for text in not_carried(primary.variables, replica.variables).values():
         yield Severity.WARNING, text

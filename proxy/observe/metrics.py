@@ -542,9 +542,13 @@ class Metrics:
         self._add(families.LOG_UPKEEP_ERRORS, (task,))
 
     def snapshot(self) -> Snapshot:
-        """Return all counts; may be called from any thread."""
+        """Return all counts; may be called from any thread.
+
+        The copy of a dict is made at once. A list of its items is not: before Python 3.12 its
+        tuples let the collector run, which may call functions, and another thread adds a series.
+        """
         values = {
-            name: [(list(labels), value) for labels, value in list(series.items())]
+            name: [(list(labels), value) for labels, value in series.copy().items()]
             for name, series in self._values.items()
         }
         if self._former:
@@ -554,8 +558,8 @@ class Metrics:
                     for labels, value in values[name]
                     if labels[0] not in self._former or (name == families.SERVERS.name and value)
                 ]
-        known = list(self._known)
-        statements = list(self._statements.items())
+        known = list(self._known.copy())
+        statements = list(self._statements.copy().items())
         counts: dict[tuple[str, ...], float] = dict.fromkeys(closed_labels.statements(known), 0)
         for key, course in statements:
             counts[key[:-1]] = counts.get(key[:-1], 0) + sum(course.counts)
@@ -587,8 +591,8 @@ class Metrics:
             "histograms": {
                 families.LATENCY.name: merged(latency),
                 families.READS.name: merged(reads),
-                families.WAITS.name: merged([*waits, *list(self._waits.items())]),
-                families.TRANSACTION_LAG.name: merged(list(self._transaction_lag.items())),
+                families.WAITS.name: merged([*waits, *self._waits.copy().items()]),
+                families.TRANSACTION_LAG.name: merged(list(self._transaction_lag.copy().items())),
             },
         }
 

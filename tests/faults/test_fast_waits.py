@@ -90,26 +90,26 @@ async def test_clients_that_write_and_read(scope: Scope, delay: float) -> None:
 def _answers(*, modern: bool) -> dict[str, bytes]:
     """What a replica may answer to a WAIT."""
 
-    def told(*lines: list[bytes | None], columns: int = 2) -> bytes:
+    def result(*lines: list[bytes | None], columns: int = 2) -> bytes:
         return rows(*lines, columns=columns, deprecate_eof=modern)
 
-    whole = told([b"0", b"1"])
+    whole = result([b"0", b"1"])
     return {
         "reached": whole,
-        "reached after all": told([b"1", b"1"]),
-        "out of time": told([b"1", b"0"]),
-        "reached, and not there": told([b"0", b"0"]),
-        "nothing": told([None, None]),
-        "other characters": told([b"0", b"\0001"]),
-        "no row": told(),
-        "two rows": told([b"0", b"1"], [b"0", b"1"]),
-        "one value": told([b"0"], columns=1),
-        "three values": told([b"0", b"1", b"1"], columns=3),
+        "reached after all": result([b"1", b"1"]),
+        "out of time": result([b"1", b"0"]),
+        "reached, and not there": result([b"0", b"0"]),
+        "nothing": result([None, None]),
+        "other characters": result([b"0", b"\0001"]),
+        "no row": result(),
+        "two rows": result([b"0", b"1"], [b"0", b"1"]),
+        "one value": result([b"0"], columns=1),
+        "three values": result([b"0", b"1", b"1"], columns=3),
         "two results": whole[:-4] + b"\x0a\x00\x00\x00" + whole,
         "in a transaction": whole[:-4] + (b"\x03\x00\x00\x00" if modern else b"\0\0\3\0"),
         "an OK": frame(_STATUS, 1),
         "an error": err(1105),
-        "an error behind the definitions": told()[:-11] + err(1317, "interrupted", 3),
+        "an error behind the definitions": result()[:-11] + err(1317, "interrupted", 3),
         "that it goes away": err(1053, "shutdown"),
         "no packet": b"\0\0\0\1",
         "a file": frame(b"\xfb/etc/passwd", 1),

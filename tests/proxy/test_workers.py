@@ -237,6 +237,7 @@ def test_a_signal_stops_it_gracefully(
         running.ask()
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_second_signal_stops_it_at_once(start: Start, workers: str) -> None:
     running = start(workers=workers, proxy_name="stubborn")
@@ -248,6 +249,7 @@ def test_a_second_signal_stops_it_at_once(start: Start, workers: str) -> None:
     assert "Traceback" not in running.stderr
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_it_needs_no_standard_streams(start: Start, workers: str) -> None:
     running = start(redirections="<&- >&-", workers=workers)
@@ -296,6 +298,7 @@ def test_a_worker_that_ends_is_started_again(start: Start, number: signal.Signal
     assert running.end() == 0
 
 
+@pytest.mark.not_fast
 def test_a_stopped_worker_is_replaced(start: Start) -> None:
     running = start(workers="2", heartbeat_interval=0.2)
     pid = int(running.ask_all(2)[1]["pid"])
@@ -307,6 +310,7 @@ def test_a_stopped_worker_is_replaced(start: Start) -> None:
     assert running.end() == 0
 
 
+@pytest.mark.not_fast
 def test_a_worker_whose_event_loop_hangs_is_replaced(start: Start) -> None:
     running = start(workers="2", heartbeat_interval=0.2, proxy_name="hangs-1")
     running.find(r"worker 1 has not answered for 2 s, since .* or its event loop (hangs), and is")
@@ -314,6 +318,7 @@ def test_a_worker_whose_event_loop_hangs_is_replaced(start: Start) -> None:
     running.end(signal.SIGKILL)
 
 
+@pytest.mark.not_fast
 def test_a_worker_that_is_started_again_has_the_keys_of_the_others(
     start: Start, tmp_path: Path
 ) -> None:
@@ -339,6 +344,7 @@ def test_no_directory_for_what_workers_share_is_said(
     assert re.search(r"No such file .* state-dir or TMPDIR", caplog.text)
 
 
+@pytest.mark.not_fast
 def test_ctrl_c_while_workers_start_stops_them_quietly(start: Start) -> None:
     running = start(workers="2", slowly=True)
     running.find("(born)")
@@ -347,6 +353,7 @@ def test_ctrl_c_while_workers_start_stops_them_quietly(start: Start) -> None:
     assert "Traceback" not in running.stderr
 
 
+@pytest.mark.not_fast
 def test_a_worker_that_does_not_answer_is_missing_from_a_scrape(start: Start) -> None:
     running = start(workers="2")
     pid = int(running.ask_all(2)[0]["pid"])
@@ -359,6 +366,7 @@ def test_a_worker_that_does_not_answer_is_missing_from_a_scrape(start: Start) ->
     assert set(running.metric("tidegate_gtids_tracked_total")) == {"0", "1"}
 
 
+@pytest.mark.not_fast
 def test_workers_of_two_proxies_share_no_directory(start: Start, tmp_path: Path) -> None:
     folder = str(tmp_path / "state")
     first = start(workers="2", state_dir=folder)
@@ -394,6 +402,7 @@ def test_a_worker_that_cannot_start_ends_the_whole(start: Start, name: str, mess
     assert "listening on" not in running.stderr
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("workers", ["1", "2"])
 @pytest.mark.parametrize("option", ["listen", "metrics"])
 def test_an_address_in_use_is_said(start: Start, workers: str, option: str) -> None:
@@ -406,6 +415,7 @@ def test_an_address_in_use_is_said(start: Start, workers: str, option: str) -> N
     assert "Traceback" not in running.stderr
 
 
+@pytest.mark.not_fast
 def test_several_workers_start_where_one_has_just_stopped(start: Start) -> None:
     with socket.create_server(("127.0.0.1", reserve_port())) as listener:  # without SO_REUSEPORT
         address = listener.getsockname()

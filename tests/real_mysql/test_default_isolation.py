@@ -111,25 +111,25 @@ def test_a_session_begins_anew_with_the_default_of_then(
     ) as client:
         cursor = client.cursor()
 
-        def one(sql: str) -> dict[str, object]:
+        def row(sql: str) -> dict[str, object]:
             cursor.execute(sql)
             rows = cursor.fetchall()
             return dict(zip(cursor.column_names, rows[0], strict=True)) if rows else {}
 
-        one("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+        row("SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
         default(then, "REPEATABLE-READ")
         if how == "reset":
             client.cmd_reset_connection()
         else:
             client.cmd_change_user(username=APP_USER, password=APP_PASSWORD, database="app")
-        one("SET autocommit = 1")
+        row("SET autocommit = 1")
         for _ in range(2):
-            one("BEGIN")
-            assert one(COUNT) == {"COUNT(*)": 1}
-            server = one("SHOW TIDEGATE LAST")["server"]
+            row("BEGIN")
+            assert row(COUNT) == {"COUNT(*)": 1}
+            server = row("SHOW TIDEGATE LAST")["server"]
             assert (server != numbers.primary.address) == (then == "READ-COMMITTED")
-            assert one(ISOLATION) == {"@@SESSION.transaction_isolation": then}
-            one("COMMIT")
+            assert row(ISOLATION) == {"@@SESSION.transaction_isolation": then}
+            row("COMMIT")
 
 
 @pytest.mark.parametrize("then", ["READ-COMMITTED", "REPEATABLE-READ"])

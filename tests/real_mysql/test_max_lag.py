@@ -233,8 +233,8 @@ def test_the_primary_is_gone(cluster: Cluster, proxy: StartProxy, write: Writer)
     assert running.metric("tidegate_replica_replicating", server=second.address) == 0
     assert running.metric("tidegate_replica_lagging", server=second.address) == 0
     assert running.metric("tidegate_replica_lagging", server=first.address) == 1
-    said = f"replica {second.address} does not replicate: its receiver is not connected to its"
-    errors = re.findall(rf"{said} source \(error (\d+)", running.stderr)
+    warning = f"replica {second.address} does not replicate: its receiver is not connected to its"
+    errors = re.findall(rf"{warning} source \(error (\d+)", running.stderr)
     assert errors[-1] == "2003"
     assert len(errors) == len(set(errors)), "it is said again with each attempt"
 

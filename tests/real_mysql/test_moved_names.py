@@ -110,8 +110,8 @@ def test_a_session_and_the_monitor_follow_the_name_of_a_replica(
         names.set(NEW)
         until(lambda: answers(session, new), "the session reads from the new address")
         assert f"does not lead to {OLD} any more, but to {NEW}" in running.stderr
-        told = f"another server now: {uuids[1]} at {NEW}, where {uuids[0]} at {OLD} was before"
-        until(lambda: told in running.stderr, "the log names both")
+        warning = f"another server now: {uuids[1]} at {NEW}, where {uuids[0]} at {OLD} was before"
+        until(lambda: warning in running.stderr, "the log names both")
         assert "is known again" in running.stderr
         # Nothing leads to the old one any more.
         until(lambda: of_clients(old) == 0, "no connection to the old server is left")

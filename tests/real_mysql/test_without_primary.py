@@ -818,7 +818,7 @@ def test_the_log_tells_what_happened(proxy: StartProxy, cluster: Cluster) -> Non
         ("write", None, "no_primary", "error", 1290),
     ]
 
-    def told() -> bool:
+    def is_logged() -> bool:
         records = [
             record
             for record in running.records()
@@ -826,7 +826,7 @@ def test_the_log_tells_what_happened(proxy: StartProxy, cluster: Cluster) -> Non
         ]
         return [tuple(record[name] for name in seen) for record in records][-3:] == wanted
 
-    eventually(told)
+    eventually(is_logged)
 
 
 OTHER = ("sch\u00f6n", "Upper", "with space", 'a"b', "a`b", "b'c", "x" * 64, "\u65e5\u672c")
@@ -883,7 +883,7 @@ def test_schemas_that_are_chosen_meanwhile(
     names = [name for name in OTHER if charset == "utf8mb4" or name.isascii() or name == OTHER[0]]
     for name in names:
         chosen[name] = [connect_in(running, charset, tracks) for _ in range(2)]
-    for session in (one for pair in chosen.values() for one in pair):
+    for session in (session for pair in chosen.values() for session in pair):
         value(session, "SELECT COUNT(*) FROM here")
     kill_primary(cluster, running)
     encoding = "utf-8" if charset == "utf8mb4" else "latin-1"

@@ -20,6 +20,8 @@ from tests.spark_jobs.plants import Planted
 from tests.spark_jobs.simulation import Simulation
 from tests.spark_jobs.without_spark import Audited, audit
 
+pytestmark = pytest.mark.not_fast
+
 FEW = range(8)
 MANY = range(1000)
 STEPS = 120

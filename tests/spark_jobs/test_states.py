@@ -27,6 +27,8 @@ from tests.spark_jobs.small_histories import ROUGH, Step, play, steps
 from tests.spark_jobs.states import Night, nights
 from tests.spark_jobs.without_spark import Audited, Key, _us, audit
 
+pytestmark = pytest.mark.not_fast
+
 FEW = (4, 6, 7)
 """A violation and missing records; nothing; a change of the primary, a violation, each lapse."""
 MANY = range(400)

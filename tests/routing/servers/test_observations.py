@@ -247,7 +247,7 @@ class WholeStates:
 
     def __init__(self) -> None:
         self.kept: list[Observation] = []
-        self.told: Observation | None = None
+        self.in_log: Observation | None = None
 
     def take(self, observation: Observation) -> None:
         if not self.kept or observation.asked_at >= self.kept[-1].asked_at:
@@ -266,25 +266,25 @@ class WholeStates:
         return newer if self.kept else None
 
     def is_logged(self, moment: float, required: GtidSet) -> bool:
-        told = self.told
-        return told is not None and told.asked_at >= moment and told.executed <= required
+        record = self.in_log
+        return record is not None and record.asked_at >= moment and record.executed <= required
 
     def to_log(self, moment: float, required: GtidSet) -> Observation | None:
         if self.is_logged(moment, required):
             return None
-        self.told = None
+        self.in_log = None
         for found in self.kept:
             if found.asked_at < moment:
                 continue
             if not found.executed <= required:
                 break
-            self.told = found
+            self.in_log = found
             if found.logged:
                 break
-        if self.told is None or self.told.logged:
+        if self.in_log is None or self.in_log.logged:
             return None
-        self.told.logged = True
-        return self.told
+        self.in_log.logged = True
+        return self.in_log
 
 
 NUMBERS = st.sets(st.integers(1, 9), max_size=9)
@@ -332,15 +332,15 @@ def test_columns_say_what_whole_states_say(
                 for required in (state, model.since(float(moment)) or EMPTY):
                     logged = model.is_logged(moment, required)
                     assert found.is_logged(moment, required) is logged
-                    told, expected = (o.to_log(moment, required) for o in (found, model))
-                    assert told is None if expected is None else same(told, expected)
+                    record, expected = (o.to_log(moment, required) for o in (found, model))
+                    assert record is None if expected is None else same(record, expected)
     finally:
         module._MOST = most  # type: ignore[misc]
 
 
-def same(one: Observation | None, other: Observation) -> bool:
+def same(found: Observation | None, other: Observation) -> bool:
     fields = ("asked_at", "executed", "epoch", "asked_us", "answered_us", "logged")
-    return all(getattr(one, field) == getattr(other, field) for field in fields)
+    return all(getattr(found, field) == getattr(other, field) for field in fields)
 
 
 def test_an_hour_leaves_no_objects_behind() -> None:

@@ -23,6 +23,8 @@ from tests.spark_jobs.small_histories import ROUGH, Step, play, steps
 from tests.spark_jobs.without_spark import Audited, Key, audit
 
 P = UUID["primary"]
+pytestmark = pytest.mark.not_fast
+
 FEW = range(12)
 MANY = range(1000)
 PLAIN = {Finding.NOTHING_WRITTEN, Finding.PRIMARY, Finding.WAITED, Finding.KNOWN}
