@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
-from proxy.address import Address
+from proxy.address import LOCALHOST, Address
 from proxy.error_text import error_text
 
 if TYPE_CHECKING:
@@ -44,15 +44,16 @@ def lacks_ipv6(
 
 
 class Acceptor:
-    """Hands each connection to `take`, as a task of its own, with its client's address.
+    """Hands each connection to `take`, as a task of its own, with its client's ``HOST:PORT``.
 
-    The address is told here: a client that has left already can no longer be asked for it.
+    A client at a Unix socket is `LOCALHOST`. The address is told here: a client that has left
+    already can no longer be asked for it.
     """
 
     def __init__(
         self,
         address: Address,
-        take: Callable[[socket.socket, Address], Coroutine[object, object, None]],
+        take: Callable[[socket.socket, str], Coroutine[object, object, None]],
     ) -> None:
         self._address = address
         self._take = take
@@ -93,6 +94,12 @@ class Acceptor:
             self._listen(listening)
         return port
 
+    def start_at(self, listening: socket.socket) -> None:
+        """Accept at a socket that listens already; it is closed at the stop."""
+        listening.setblocking(False)
+        self._sockets.append(listening)
+        self._listen(listening)
+
     def stop(self) -> None:
         """Accept no more connections."""
         for listening in self._sockets:
@@ -126,8 +133,9 @@ class Acceptor:
                 self._rest(listening, error)
                 return
             accepted.setblocking(False)
-            host, port = client[:2]
-            tasks.start(self._take(accepted, Address(host, port)), "welcome a client")
+            unix = listening.family == socket.AF_UNIX
+            peer = LOCALHOST if unix else str(Address(client[0], client[1]))
+            tasks.start(self._take(accepted, peer), "welcome a client")
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
         """Pause: what is lacking, most likely open files (EMFILE, ENFILE), may be free later."""

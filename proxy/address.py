@@ -1,4 +1,4 @@
-"""The TCP address of a server or a listener."""
+"""The address of a server, a listener or a client: of TCP, or a Unix socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A TCP address. An IPv6 host is kept without its brackets."""
+    """A TCP address, or a Unix socket: then the host is its absolute path, and the port 0.
+
+    An IPv6 host is kept without its brackets.
+    """
 
     host: str
     port: int
@@ -42,14 +45,25 @@ class Address:
         return cls(host.lower(), port)
 
     def __str__(self) -> str:
+        if self.host.startswith("/"):
+            return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def peer_name(transport: asyncio.Transport | None) -> str:
     """The address of a connection's peer."""
     peer = None if transport is None else transport.get_extra_info("peername")
-    return str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else "unix socket"
+    return str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else "unknown"
 
+
+def host_of(peer: str) -> str:
+    """The host of a peer, ``HOST:PORT`` or `LOCALHOST`; an IPv6 address without its brackets."""
+    host, _, port = peer.rpartition(":")
+    return host.strip("[]") if host else port
+
+
+LOCALHOST: Final = "localhost"
+"""How MySQL names the host of a client at a Unix socket."""
 
 _ADDRESS: Final = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]|(?P<host>[\w.-]*))"

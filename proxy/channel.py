@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketTooLargeError
 from protocol.packet import frame
-from proxy.address import peer_name
+from proxy.address import LOCALHOST, peer_name
 from proxy.error_text import error_text
 from proxy.thread_buffers import BUFFERS, CHUNK
 from proxy.tls.transport import TlsTransport
@@ -80,6 +80,11 @@ class PacketChannel(asyncio.BufferedProtocol):
     def secure(self) -> bool:
         """Whether TLS protects what is written."""
         return self._tls
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody else can read along: MySQL's "secure transport", TLS or a Unix socket."""
+        return self._tls or self.peer == LOCALHOST
 
     async def read_packet(self) -> bytes:
         """Return the next packet's payload, joined from its frames.

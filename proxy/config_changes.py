@@ -8,11 +8,14 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.monitor.monitor import Monitor
     from proxy.shared.idle_release import IdleRelease
+    from proxy.shared.idle_timeout import IdleTimeout
     from proxy.shared.shared import Shared
     from proxy.tls.materials import Materials
 
 
-def follow_changes(shared: Shared, monitor: Monitor, idle_release: IdleRelease) -> None:
+def follow_changes(
+    shared: Shared, monitor: Monitor, idle_release: IdleRelease, idle_timeout: IdleTimeout
+) -> None:
     """Let the parts of a worker follow the changes of its configuration.
 
     Only parts that have computed something from options are here; the others read the options
@@ -41,7 +44,13 @@ def follow_changes(shared: Shared, monitor: Monitor, idle_release: IdleRelease) 
                 shared.pool.drop_all(server, "changed")
         shared.slots.configure()
         idle_release.start()
+        idle_timeout.start()
+        if config.max_login_rate != before.max_login_rate:
+            shared.client_limits.configure()
         monitor.on_config_changed(before, renews=verifies_otherwise)
+        if config.placement() != before.placement():
+            shared.topology.place(config.placement())
+            shared.sessions.on_placed(shared.topology)
         shared.sessions.on_config_changed()
 
     shared.live.follow(on_change)

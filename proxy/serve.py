@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
+from proxy.address import Address
 from proxy.client.admin.listener import AdminListener
 from proxy.client.listener import Listener
 from proxy.config_changes import follow_changes
@@ -36,10 +37,12 @@ from proxy.shared.administration.drained_servers import DrainedServers
 from proxy.shared.administration.worker_sockets import WorkerSockets
 from proxy.shared.audits import Audits
 from proxy.shared.catalogues import Catalogues
+from proxy.shared.client_limits import ClientLimits
 from proxy.shared.client_profile import ClientProfile
 from proxy.shared.deadlines import Deadlines
 from proxy.shared.executed_gtids import ExecutedGtids
 from proxy.shared.idle_release import IdleRelease
+from proxy.shared.idle_timeout import IdleTimeout
 from proxy.shared.keepalive import Keepalive
 from proxy.shared.killing.other_workers import OtherWorkers
 from proxy.shared.killing.targets import KillTargets
@@ -51,8 +54,10 @@ from proxy.shared.probe import Probes
 from proxy.shared.refusals import Refusals
 from proxy.shared.sessions import Sessions
 from proxy.shared.shared import Shared
+from proxy.state.client_counts import ClientCounts
 from proxy.state.kept_scopes import KeptScopes
 from proxy.state.scope_memory import ScopeMemory, kept_flags
+from proxy.state.shared_client_counts import SharedClientCounts
 from proxy.state.sqlite_file import StateError
 from routing.consistency.scope import Scopes
 from routing.consistency.scope_board import is_flagged
@@ -62,13 +67,14 @@ from routing.servers.waits import Waits
 from routing.sql.classifier import Classifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from proxy.config import Config
     from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
+    from proxy.worker import Lifecycle
     from routing.record import RecordStream
 
 _log = logging.getLogger(__name__)
@@ -94,6 +100,7 @@ def build(
         reads_lagging=config.on_max_lag == "stale",
         for_primary=config.for_primary,
     )
+    topology.place(config.placement())
     digests = Digests() if config.statement_digests == "on" else None
     ledger = _ledger(config, metrics, records, digests, worker)
     for server in topology.servers:
@@ -104,7 +111,9 @@ def build(
     kept_scopes: KeptScopes | None = None
     sharing: Sharing | None = None
     other_workers: OtherWorkers | None = None
+    counts = ClientCounts()
     if config.workers > 1:
+        counts = SharedClientCounts(_state_dir(config), config.workers, worker)
         other_workers = OtherWorkers(
             _state_dir(config), config.workers, worker, config.connect_timeout, metrics
         )
@@ -150,6 +159,7 @@ def build(
         slots=slots,
         logins=Logins(live, metrics, pool, slots),
         server_greeting=ServerGreeting(),
+        client_limits=ClientLimits(live, counts, time.monotonic),
         client_profiles=ClientProfile(),
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
@@ -212,7 +222,7 @@ async def serve(
     routing_log: RoutingLog | None,
     worker: int,
     stop: asyncio.Event,
-    ready: Callable[[int], None],
+    lifecycle: Lifecycle,
 ) -> None:
     """Serve clients until `stop` is set, and then until they have been let go.
 
@@ -222,7 +232,7 @@ async def serve(
         routing_log: where records go, already started; None if there is no log.
         worker: its number, from 0.
         stop: set it to end.
-        ready: called with the port of `listen` once clients can connect.
+        lifecycle: is told the port of `listen` once clients can connect.
 
     Raises:
         OSError: an address cannot be listened on.
@@ -233,7 +243,10 @@ async def serve(
     names = NameWatch(shared)
     monitor = Monitor(shared)
     idle_release = IdleRelease(live, shared.sessions)
-    follow_changes(shared, monitor, idle_release)  # before anything waits: a change may come
+    idle_timeout = IdleTimeout(live, shared.sessions, time.monotonic)
+    follow_changes(
+        shared, monitor, idle_release, idle_timeout
+    )  # before anything waits: a change may come
     if shared.kept_scopes is not None:
         await shared.kept_scopes.start()  # before any client can write
     if shared.other_workers is not None:
@@ -249,6 +262,10 @@ async def serve(
     listeners = [Listener(shared, address) for address in live.config.addresses]
     liveness = Liveness(shared)
     ports = [await listener.start(reuse_port=live.config.workers > 1) for listener in listeners]
+    if lifecycle.unix_socket is not None:
+        at_socket = Listener(shared, Address(lifecycle.unix_socket.getsockname(), 0))
+        at_socket.start_at(lifecycle.unix_socket)
+        listeners.append(at_socket)
     # Objects that exist now stay for good, and neither statements nor sessions leave reference
     # cycles behind: let the garbage collector look only at newer objects, and seldom.
     gc.collect()
@@ -262,11 +279,12 @@ async def serve(
         _log.info("worker %d listens on port %d for admins", worker, port)
     liveness.start()
     idle_release.start()
+    idle_timeout.start()
     keepalive = Keepalive(shared.sessions)
     keepalive.start()
     memory_release = MemoryRelease(lambda: connection_count(shared), malloc_trim())
     memory_release.start()
-    ready(ports[0])
+    lifecycle.ready(ports[0])
     where = ", ".join(str(port) for port in ports)
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
     try:
@@ -285,6 +303,7 @@ async def serve(
         await names.stop()
         await liveness.stop()
         await idle_release.stop()
+        await idle_timeout.stop()
         await keepalive.stop()
         await memory_release.stop()
         await asyncio.to_thread(shared.ledger.close)

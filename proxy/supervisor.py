@@ -16,6 +16,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -90,15 +91,17 @@ class ChildWorker:
         self._snapshot: Snapshot | None = None
         self._changing: list[Callable[[str], None]] = []  # told how each change went
 
-    def start(self, serve: Serve, config: Config, ring: KeyRing) -> None:
-        """Start a process; it sends the port that it listens on."""
+    def start(
+        self, serve: Serve, config: Config, ring: KeyRing, unix_socket: socket.socket | None
+    ) -> None:
+        """Start a process, which inherits the socket; it sends the port that it listens on."""
         context = multiprocessing.get_context("spawn")
         pipe, far_end = context.Pipe()
         self.restart_at = None
         self._started_at = time.monotonic()
         self.process = context.Process(
             target=child,
-            args=(serve, config, ring, self.number, far_end),
+            args=(serve, config, ring, self.number, far_end, unix_socket),
             name=f"worker {self.number}",
             daemon=True,
         )
@@ -277,6 +280,7 @@ class Supervisor:
         self._workers = [ChildWorker(number) for number in range(config.workers)]
         self._came_up = False
         self._signals = 0
+        self._accepts_until: float | None = None  # then the workers stop to accept clients
         self._stop_deadline: float | None = None
         self._killed = False
         self._heartbeat_at = 0.0  # when the workers are to be asked for one, monotonic s
@@ -293,7 +297,7 @@ class Supervisor:
         }
         try:
             for worker in self._workers:
-                worker.start(self._serve, self._config, self._ring)
+                self._start(worker)
             while self._stop_deadline is None or any(self._handles()):
                 ready = wait([self._wake_read, *self._handles()], self._timeout())
                 if self._wake_read in ready:
@@ -381,6 +385,8 @@ class Supervisor:
             times.append(self._heartbeat_at)
         elif not self._killed:
             times.append(self._stop_deadline)
+        if self._accepts_until is not None:
+            times.append(self._accepts_until)
         return max(min(times) - time.monotonic(), 0) if times else None
 
     def _look(self) -> None:
@@ -398,13 +404,13 @@ class Supervisor:
         if self._stop_deadline is None:
             for worker in self._workers:
                 if worker.restart_at is not None and worker.restart_at <= now:
-                    worker.start(self._serve, self._config, self._ring)
+                    self._start(worker)
             if now >= self._heartbeat_at:
                 self._heartbeat_at = now + HEARTBEAT_INTERVAL_S
                 self._ask_for_heartbeats()
                 self._lifecycle.alive()
-        elif not self._killed and (self._signals > 1 or now >= self._stop_deadline):
-            self._kill()
+        else:
+            self._look_at_stop(now)
         if not self._came_up and all(worker.port for worker in self._workers):
             self._came_up = True
             self._up.set()
@@ -434,6 +440,16 @@ class Supervisor:
             answer = self.reload()
         worker.reloaded(answer)
 
+    def _look_at_stop(self, now: float) -> None:
+        """Act on how far the workers are on the way to their end."""
+        if self._accepts_until is not None and now >= self._accepts_until:
+            self._accepts_until = None
+            if self._lifecycle.unix_socket is not None:
+                self._lifecycle.unix_socket.close()  # or clients would wait in its backlog
+        late = self._stop_deadline is not None and now >= self._stop_deadline
+        if not self._killed and (self._signals > 1 or late):
+            self._kill()
+
     def _ask_for_heartbeats(self) -> None:
         for worker in self._workers:
             if worker.hangs() and worker.kill():
@@ -460,11 +476,15 @@ class Supervisor:
                 "worker %d ended by %s; starting it again in %g s", worker.number, how, pause
             )
 
+    def _start(self, worker: ChildWorker) -> None:
+        worker.start(self._serve, self._config, self._ring, self._lifecycle.unix_socket)
+
     def _stop(self) -> None:
         self._lifecycle.stopping()
         config = self._config
-        limit = config.drain_delay + config.drain_timeout + STOP_SLACK_S
-        self._stop_deadline = time.monotonic() + limit
+        now = time.monotonic()
+        self._accepts_until = now + config.drain_delay
+        self._stop_deadline = self._accepts_until + config.drain_timeout + STOP_SLACK_S
         for worker in self._workers:
             worker.restart_at = None
             worker.stop()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -25,12 +26,6 @@ from proxy.reload.answer import Answer
 from proxy.reload.source import Change
 from proxy.state.sqlite_file import StateError
 from proxy.tls.materials import KeyRing, Materials, build, renew
-
-Serve = Callable[
-    [LiveConfig, Metrics, RoutingLog | None, int, asyncio.Event, Callable[[int], None]],
-    Coroutine[object, object, None],
-]
-"""``serve(live, metrics, routing_log, worker, stop, ready)``, see `proxy.serve`."""
 
 SNAPSHOT: Final = "snapshot"
 HEARTBEAT: Final = "heartbeat"
@@ -150,6 +145,7 @@ class Lifecycle:
         alive: called again and again while its event loop runs.
         alive_interval: how often, s; 0: never.
         signals: the signals that stop it.
+        unix_socket: at which it accepts clients, too, with other workers; None if there is none.
     """
 
     ready: Callable[[int], None]
@@ -158,6 +154,14 @@ class Lifecycle:
     alive: Callable[[], None] = _nothing
     alive_interval: float = 0.0
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    unix_socket: socket.socket | None = None
+
+
+Serve = Callable[
+    [LiveConfig, Metrics, RoutingLog | None, int, asyncio.Event, Lifecycle],
+    Coroutine[object, object, None],
+]
+"""`proxy.serve.serve`."""
 
 
 def run_worker(
@@ -183,9 +187,7 @@ def run_worker(
 
     async def main(routing_log: RoutingLog | None) -> None:
         stop = asyncio.Event()
-        serving = asyncio.ensure_future(
-            serve(live, metrics, routing_log, worker, stop, lifecycle.ready)
-        )
+        serving = asyncio.ensure_future(serve(live, metrics, routing_log, worker, stop, lifecycle))
         _stop_on(lifecycle, stop, serving)
         if lifecycle.started is not None:
             lifecycle.started(WorkerLoop(asyncio.get_running_loop(), stop, live, ring))
@@ -290,13 +292,25 @@ def _stop_on(lifecycle: Lifecycle, stop: asyncio.Event, serving: asyncio.Task[No
         show_life()
 
 
-def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
+def child(
+    serve: Serve,
+    config: Config,
+    ring: KeyRing,
+    worker: int,
+    pipe: Connection,
+    unix_socket: socket.socket | None,
+) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor reads the configuration for all
     log.configure(config.log_level, config.log_format, worker)
     supervisor = _Supervisor(pipe)
     # SIGINT, which a terminal sends to all processes, is the supervisor's.
-    lifecycle = Lifecycle(supervisor.report, supervisor.listen, signals=(signal.SIGTERM,))
+    lifecycle = Lifecycle(
+        supervisor.report,
+        supervisor.listen,
+        signals=(signal.SIGTERM,),
+        unix_socket=unix_socket,
+    )
     raise SystemExit(run_worker(serve, config, ring, supervisor.metrics, worker, lifecycle))
 
 

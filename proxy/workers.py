@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from protocol import compiled
-from proxy import log
+from proxy import log, unix_socket
 from proxy.acceptor import lacks_ipv6
 from proxy.address import Address
 from proxy.config import Config
@@ -35,12 +35,13 @@ from proxy.shared.administration.every_worker import OneWorker, SeveralWorkers
 from proxy.shared.administration.http_pages import AdministrationPages
 from proxy.shared.administration.question import Answer as WorkerAnswer
 from proxy.shared.administration.question import Question
-from proxy.state import scope_memory
+from proxy.state import scope_memory, shared_client_counts
 from proxy.state.scope_marks import disown
-from proxy.state.sqlite_file import StateError
+from proxy.state.sqlite_file import StateError, make_folder
 from proxy.state.state_file import StateFile
 from proxy.supervisor import CHANGE_TIMEOUT_S, DRAINING, NOT_SERVING, Supervisor
 from proxy.tls.materials import KeyRing, build, make_key_ring
+from proxy.unix_socket import UnixSocketError
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, WorkerLoop, run_worker
 
@@ -91,13 +92,13 @@ def run(config: Config, serve: Serve = serve_clients, reading: Reading | None = 
     control_path = config.control_path
     given = config
     try:
-        with _state_dir(config) as state_dir:
+        with _state_dir(config) as state_dir, _unix_socket(config) as bound:
             config = dataclasses.replace(config, state_dir=state_dir)
             start = _Start(given, config, ring, reading, control_path)
             if config.workers == 1:
-                return _run_here(start, serve)
-            return _run_supervised(start, serve)
-    except (CannotServeError, StateError) as error:
+                return _run_here(start, serve, bound)
+            return _run_supervised(start, serve, bound)
+    except (CannotServeError, StateError, UnixSocketError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
 
@@ -165,6 +166,7 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
     """
     folder = config.state_dir
     if folder is not None:
+        make_folder(folder)
         with _prepared(folder, config):
             yield folder
     elif config.workers == 1:
@@ -195,7 +197,22 @@ def _prepared(folder: Path, config: Config) -> Iterator[None]:
         with suppress(OSError):
             disown(folder)
         scope_memory.make(folder, config.workers)
+        shared_client_counts.make(folder, config.workers)
         yield
+
+
+@contextmanager
+def _unix_socket(config: Config) -> Iterator[socket.socket | None]:
+    """The Unix socket at which clients connect, if there is to be one.
+
+    Raises:
+        UnixSocketError: it cannot be bound.
+    """
+    if config.socket is None:
+        yield None
+        return
+    with unix_socket.listening(config.socket.absolute(), int(config.socket_mode, 8)) as bound:
+        yield bound
 
 
 class _OnlyWorker:
@@ -236,7 +253,7 @@ class _OnlyWorker:
         return [error] if error else []
 
 
-def _run_here(start: _Start, serve: Serve) -> int:
+def _run_here(start: _Start, serve: Serve, bound: socket.socket | None) -> int:
     config = start.config
     metrics = Metrics()
     worker = _OnlyWorker()
@@ -266,6 +283,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
         stopping=stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
+        unix_socket=bound,
     )
     collector = WorkersCollector(lambda: {0: metrics.snapshot()}, lambda: 0, _build())
     with (
@@ -275,7 +293,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
         return run_worker(serve, config, start.ring, metrics, 0, lifecycle)
 
 
-def _run_supervised(start: _Start, serve: Serve) -> int:
+def _run_supervised(start: _Start, serve: Serve, bound: socket.socket | None) -> int:
     config = start.config
     reservations: list[socket.socket] = []
     try:
@@ -290,6 +308,7 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
             lambda port: _tell_ready(config, port, manager),
             stopping=manager.stopping,
             alive=manager.alive,  # as often as the workers owe a heartbeat
+            unix_socket=bound,
         )
         supervisor = Supervisor(config, start.ring, serve, lifecycle)
         start = dataclasses.replace(start, config=config)
@@ -374,15 +393,17 @@ def _reserve(listen: Address, reservations: list[socket.socket]) -> int:
 
 
 def _tell_ready(config: Config, port: int, manager: ServiceManager) -> None:
-    addresses = (Address(config.listen.host, port), *config.addresses[1:])
+    listen = Address(config.listen.host, port)
+    at_socket = () if config.socket is None else (config.socket.absolute(),)
+    addresses = " and ".join(map(str, (listen, *config.addresses[1:], *at_socket)))
     _log.info(
         "listening on %s (%s); primary %s, replicas %s",
-        " and ".join(map(str, addresses)),
+        addresses,
         "1 worker" if config.workers == 1 else f"{config.workers} workers",
         config.primary,
         ", ".join(str(replica) for replica in config.replicas) or "none",
     )
-    manager.ready(f"listening on {' and '.join(map(str, addresses))}")
+    manager.ready(f"listening on {addresses}")
 
 
 def _open_standard_streams() -> None:

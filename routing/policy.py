@@ -184,6 +184,8 @@ def by_level(
         crowded: as in `choose`.
     """
     rules = requirement.rules
+    if topology.placement is not None and _is_primarys(session, topology, now):
+        return on_primary(topology, Reason.READ)
     if rules.level is _BEST_EFFORT:
         return _best_effort(session, topology, now)
     if not topology.primary.gtids:
@@ -205,6 +207,14 @@ def by_level(
     ):
         return _probe(session, rules, topology, scope, now)
     return _among_replicas(session, topology, now, requirement, crowded, seen_on)
+
+
+def _is_primarys(session: Session, topology: Topology, now: float) -> bool:
+    """Whether a session's reads are the primary's share, which can take them (read-from)."""
+    placement = topology.placement
+    if placement is None or not placement.prefers_primary(session.preferred):
+        return False
+    return not (session.without_primary or topology.withheld or topology.primary.is_gone(now))
 
 
 def _in_snapshot(session: Session, rules: Rules, topology: Topology) -> Decision | None:
@@ -284,7 +294,7 @@ def _is_bound(session: Session) -> bool:
     return session.in_server_schema
 
 
-def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
+def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind each write
     session: Session,
     topology: Topology,
     now: float,
@@ -306,8 +316,13 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
     if required is None:
         raise AssertionError("only the primary can tell what must be seen")
     replicas = topology.replicas
-    count = len(replicas)
     index = session.preferred
+    placement = topology.placement
+    if placement is not None:
+        replicas = placement.order(index)
+        index = 0
+    count = len(replicas)
+    tier = 0
     in_order = rules.level is _READ_ALL
     patient = crowded or rules.on_timeout is not _TO_PRIMARY
     nearest: Server | None = None
@@ -319,6 +334,10 @@ def _among_replicas(  # noqa: C901 one walk over the replicas, behind each write
             index = 0
         server = replicas[index]
         index += 1
+        if placement is not None and server.tier != tier:
+            if nearest is not None and shortest < rules.wait_budget:
+                break  # a nearer one will have it in time
+            tier = server.tier
         if (
             (now < server.shunned_until and _is_shunned(server, rules, topology, now))
             or (picky and session.avoids(server, now))
@@ -399,9 +418,13 @@ def _reachable(
         lagging: it may be one that is too far behind to be read, if there is no other.
     """
     replicas = topology.replicas
+    start = session.preferred
+    if topology.placement is not None:
+        replicas = topology.placement.order(start)
+        start = 0
     last: Server | None = None
     for offset in range(len(replicas)):
-        server = replicas[(session.preferred + offset) % len(replicas)]
+        server = replicas[(start + offset) % len(replicas)]
         if guarded and not server.gtids_trustworthy:
             continue
         if now >= server.shunned_until and not session.avoids(server, now):

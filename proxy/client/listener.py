@@ -22,6 +22,7 @@ from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.frame_numbers import FrameNumbers
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
 from proxy.acceptor import Acceptor
+from proxy.address import host_of
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.client.connection import ClientConnection
 from proxy.client.login.authentication import Authentication
@@ -34,8 +35,9 @@ from proxy.client.login.login import (
     open_primary,
     refuse,
     timed_out,
+    turn_away,
 )
-from proxy.client.login.proxy_header import take_proxy_header
+from proxy.client.login.proxy_header import sends_header, take_proxy_header
 from proxy.client.login.sandbox import leave_sandbox
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from proxy.server.connect.greeting import ConnectionAttempt
     from proxy.server.connection import ServerConnection
     from proxy.server.idle_connection import IdleConnection
+    from proxy.shared.client_limits import Admission, Refusal
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
 
@@ -120,37 +123,43 @@ class Listener:
         """
         return await self._acceptor.start(reuse_port=reuse_port)
 
+    def start_at(self, listening: socket.socket) -> None:
+        """Take clients at a socket that listens already."""
+        self._acceptor.start_at(listening)
+
     def stop(self) -> None:
         """Take no more clients."""
         self._acceptor.stop()
 
-    async def _take(self, accepted: socket.socket, client: Address) -> None:
+    async def _take(self, accepted: socket.socket, peer: str) -> None:
         try:
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if accepted.family != socket.AF_UNIX:
+                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _, channel = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: PacketChannel(LOGIN_PACKET_LIMIT), accepted
             )
         except OSError:
             accepted.close()  # the client has left already
             return
-        channel.peer = str(client)
+        channel.peer = peer
         await self._welcome(channel)
 
     async def _welcome(self, channel: PacketChannel) -> None:
         shared = self._shared
-        if len(shared.sessions) + shared.sessions.accepting >= shared.config.max_connections:
-            why = (
-                "Too many connections (Tidegate's max-connections is"
-                f" {shared.config.max_connections})"
-            )
-            shared.refusals.add("max_connections", channel, why)
-            refuse(channel, ServerErrorCode.ER_CON_COUNT_ERROR, why, capabilities=Capability(0))
+        admission = shared.client_limits.begin()
+        refusal = admission.connect()
+        if refusal is None and not sends_header(channel, shared.config.proxy_protocol_networks):
+            refusal = admission.come_from(host_of(channel.peer))
+        if refusal is not None:
+            admission.leave()
+            turn_away(shared, channel, refusal, capabilities=Capability(0))
             return
         shared.sessions.accepting += 1
+        began = False
         try:
             async with asyncio.timeout(shared.config.handshake_timeout) as limit:
-                welcome = Welcome(shared, channel, self.address, limit)
-                await welcome.run()
+                welcome = Welcome(shared, channel, self.address, admission, limit)
+                began = await welcome.run()
         except TimeoutError:
             timed_out(shared, channel, welcome.awaits, welcome.capabilities)
         except ChannelClosedError:
@@ -166,26 +175,34 @@ class Listener:
             raise
         finally:
             shared.sessions.accepting -= 1
+            if not began:
+                admission.leave()
 
 
 class Welcome:
     """The login of one client.
 
     Attributes:
-        listener: the address that the client came to, one of `Config.addresses`.
+        listener: the address that the client came to, one of `Config.addresses` or the Unix socket.
     """
 
     def __init__(
-        self, shared: Shared, channel: PacketChannel, listener: Address, limit: asyncio.Timeout
+        self,
+        shared: Shared,
+        channel: PacketChannel,
+        listener: Address,
+        admission: Admission,
+        limit: asyncio.Timeout,
     ) -> None:
         """`limit` is the time that the login may take."""
         self.listener = listener
+        self._admission = admission
         self._shared = shared
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         self._session_id = self._connection_id = shared.sessions.next_id()
         self._greeted: ConnectionAttempt | IdleConnection | None = None
-        self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
+        self._where = f"{listener} {host_of(channel.peer)}"
         self._offered = _OFFERED & shared.server_greeting.capabilities
         if shared.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
@@ -209,20 +226,24 @@ class Welcome:
         """Those by which an error is written: a client that was not greeted knows of none."""
         return Capability(0) if self._greets is not None else Capability.CLIENT_PROTOCOL_41
 
-    async def run(self) -> None:
-        """Do it all; a failure is answered, or raised for the listener to answer."""
+    async def run(self) -> bool:
+        """Do it all; a failure is answered, or raised for the listener to answer.
+
+        Returns:
+            Whether a session has begun; the admission is its own then.
+        """
         try:
-            await self._run()
+            return await self._run()
         finally:
             if self._greeted is not None:
                 self._greeted.leave()
 
-    async def _run(self) -> None:
+    async def _run(self) -> bool:
         shared = self._shared
         channel = self._channel
         response = await self._hello()
         if response is None:
-            return
+            return False
         capabilities = response.capabilities & self._offered
         self._authentication = authentication = Authentication(
             channel,
@@ -246,21 +267,28 @@ class Welcome:
         except SettingError as error:
             shared.refusals.add("attribute", channel, str(error))
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
-            return
+            return False
+        if authentication.is_proven and not self._allows(
+            shared.client_limits.of_user(login.username)
+        ):
+            return False  # the primary need not be asked
         tracking = rules.initial(login.database or "").tracking
         shared.client_profiles.saw(self._where, login.capabilities, login.username)
         greeted, self._greeted = self._greeted, None
         opened = await open_primary(shared, channel, login, authentication, tracking, greeted)
         if opened is None:
-            return
+            return False
         login = opened.login
         connection = opened.connection
+        if not self._allows(self._admission.log_in(login.username)):
+            connection.abort()
+            return False
         if connection.stage == SANDBOX and not await self._in_sandbox(
             login, connection, capabilities
         ):
-            return
+            return False
         await shared.catalogues.learn(connection, login.username)
-        self._serve(opened, capabilities, rules)
+        return self._serve(opened, capabilities, rules)
 
     async def _in_sandbox(
         self, login: Login, primary: ServerConnection, capabilities: Capability
@@ -313,7 +341,11 @@ class Welcome:
             auth_plugin=CACHING_SHA2,
         )
         channel.write_packet(greeting.serialise())
-        await take_proxy_header(channel, shared.config.proxy_protocol_networks)
+        networks = shared.config.proxy_protocol_networks
+        through_balancer = sends_header(channel, networks)
+        await take_proxy_header(channel, networks)
+        if through_balancer and not self._allows(self._admission.come_from(host_of(channel.peer))):
+            return None
         payload = await channel.read_packet()
         if is_ssl_request(payload) and shared.materials.client_ssl is not None:
             SSLRequest.parse(payload)
@@ -325,7 +357,7 @@ class Welcome:
             payload = await channel.read_packet()
         response = HandshakeResponse41.parse(payload)
         channel.user = response.username
-        if shared.config.client_tls == "required" and not channel.secure:
+        if shared.config.client_tls == "required" and not channel.private:
             why = (
                 "Connections using insecure transport are prohibited (Tidegate's client-tls is"
                 " required)"
@@ -333,7 +365,15 @@ class Welcome:
             shared.refusals.add("no_tls", channel, why)
             refuse(channel, ServerErrorCode.ER_SECURE_TRANSPORT_REQUIRED, why)
             return None
+        if not self._allows(self._admission.name(response.username)):
+            return None
         return response if self._agree_on_compression(response) else None
+
+    def _allows(self, refusal: Refusal | None) -> bool:
+        """Whether a limit lets the client in; else it is told."""
+        if refusal is not None:
+            turn_away(self._shared, self._channel, refusal)
+        return refusal is None
 
     def _agree_on_compression(self, response: HandshakeResponse41) -> bool:
         """Choose the algorithm; False if none can be, of which the client was told."""
@@ -393,8 +433,8 @@ class Welcome:
             self._greeted = greeted
             self._connection_id = greeted.greeting.thread_id
 
-    def _serve(self, opened: LoggedIn, capabilities: Capability, rules: SessionRules) -> None:
-        """Answer the login with OK, and begin the command phase.
+    def _serve(self, opened: LoggedIn, capabilities: Capability, rules: SessionRules) -> bool:
+        """Answer the login with OK, and begin the command phase; False if that failed.
 
         Raises:
             ChannelClosedError: the client left.
@@ -402,7 +442,7 @@ class Welcome:
         shared, login, start = self._shared, opened.login, opened.connection
         state = Session(
             rules.initial(login.database or ""),
-            self._session_id % max(1, len(shared.topology.replicas)),
+            shared.topology.number_of(self._session_id),
             shared.scopes,
             login.username,
             shared.topology.term,
@@ -431,14 +471,15 @@ class Welcome:
                 ServerErrorCode.CR_SERVER_LOST,
                 f"Lost connection to MySQL server: {error}",
             )
-            return
+            return False
         try:
             self._answer(ok)
             connection.attach(self._channel.hand_over(connection), session)
         except ChannelClosedError:
             session.client_lost()
             raise
-        shared.sessions.add(session)
+        shared.sessions.add(session, self._admission)
+        return True
 
     def _broken(self) -> None:
         self._shared.metrics.protocol_error("client")

@@ -285,7 +285,7 @@ class ClientSession:
         self._command_effects.follow_config()
 
     def prefer_replica(self, index: int) -> None:
-        """Let its reads ask the replica with this index first."""
+        """Let its reads ask the replica first that `Topology.first_of` this is."""
         self._state.preferred = index
         self._read.cached_decision.forget()
 
@@ -518,11 +518,10 @@ class ClientSession:
 
     def _replicas_in_turn(self) -> list[Server]:
         """The replicas that can be asked, the one that the session asks first in front."""
-        now, state, replicas = self._now(), self._state, self._topology.replicas
-        at = state.preferred % max(1, len(replicas))
+        now, state = self._now(), self._state
         return [
             server
-            for server in (*replicas[at:], *replicas[:at])
+            for server in self._topology.in_order(state.preferred)
             if not (server.is_gone(now) or state.avoids(server, now))
         ]
 
@@ -596,6 +595,20 @@ class ClientSession:
                 " and interactive_timeout for configuring this behavior.",
                 sequence_id=0,
             )
+
+    @property
+    def last_command(self) -> Command | None:
+        """The last command, if its client waits for nothing."""
+        return self._current.command if self._rests else None
+
+    def end_idle(self, seconds: float) -> None:
+        """End, since the client has sent nothing for so long."""
+        self._client.fail(
+            ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+            "The client was disconnected by the server because of inactivity (Tidegate's"
+            f" client-idle-timeout is {seconds:g} s)",
+            sequence_id=0,
+        )
 
     @property
     def _rests(self) -> bool:

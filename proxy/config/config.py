@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from protocol.compression import Algorithm
 from proxy.address import Address
-from proxy.config import tables, toml_text
+from proxy.config import server_tables, tables, toml_text
 from proxy.config.log_keep import KEEP_ALL, LogKeep
 from proxy.config.options import OPTIONS
 from proxy.config.tables import Table
@@ -25,6 +25,7 @@ from proxy.config.words import (
     LogLevel,
     OnMaxLag,
     Place,
+    ReadFrom,
     ServerTls,
     Switch,
     TopologyKind,
@@ -40,6 +41,9 @@ from routing.consistency.decision import (
     TransactionReads,
 )
 from routing.consistency.rules import OF_SCOPE, Rules, TransactionRules
+from routing.servers.placement import Place as ServerPlace
+from routing.servers.placement import Placement
+from routing.servers.topology import Server
 from routing.sql.verdict import StatementReason
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
@@ -64,12 +68,18 @@ class Config:
         users: rules that replace the defaults, by user.
         schemas: the same, by schema.
         listeners: the same, by the address that the client connects to; each is listened on.
+        servers: where servers are, and their weights.
+        user_limits: what replaces `max_user_connections`, by user.
     """
 
     primary: Address
     replicas: tuple[Address, ...] = ()
     topology: TopologyKind = "static"
+    zone: str | None = None
+    read_from: ReadFrom = "replicas"
     listen: Address = _LISTEN
+    socket: Path | None = None
+    socket_mode: str = "0777"
     consistency: Level = Level.READ_OWN_WRITES
     staleness: float = 0.0
     scope: Scope = Scope.CONNECTION
@@ -127,6 +137,10 @@ class Config:
     admin_listen: Address | None = None
     admin_token_file: Path | None = None
     admin_token: bytes = field(default=b"", repr=False)
+    max_user_connections: int = 0
+    max_client_connections: int = 0
+    max_login_rate: float = 0.0
+    client_idle_timeout: float = 0.0
     handshake_timeout: float = 10.0
     drain_delay: float = 0.0
     drain_timeout: float = 30.0
@@ -145,6 +159,8 @@ class Config:
     users: Mapping[str, Adjustment] = Table[str]()
     schemas: Mapping[str, Adjustment] = Table[str]()
     listeners: Mapping[Address, Adjustment] = Table[Address]()
+    user_limits: Mapping[str, int] = field(default_factory=dict, hash=False)
+    servers: Mapping[Address, ServerPlace] = field(default_factory=dict, hash=False)
 
     @property
     def traces(self) -> bool:
@@ -176,6 +192,13 @@ class Config:
     def lag_limit(self) -> float | None:
         """How far a replica may be behind to be read, s; None for any."""
         return None if self.max_lag == "off" else self.max_lag
+
+    def placement(self) -> Placement[Server] | None:
+        """Which servers reads ask first; None if all replicas are as good."""
+        if self.zone is None and self.read_from == "replicas" and not self.servers:
+            return None
+        places = {str(address): place for address, place in self.servers.items()}
+        return Placement(self.zone or "", places, with_primary=self.read_from == "any")
 
     @property
     def may_have_replicas(self) -> bool:
@@ -239,6 +262,8 @@ class Config:
         ]
 
     def _without_effect(self) -> Iterator[str]:
+        if self.socket is None and self.socket_mode != "0777":
+            yield "socket-mode has no effect without socket"
         if not self.may_have_replicas:
             yield "no replicas: every read goes to the primary"
         elif self.monitor_user is None:
@@ -252,12 +277,20 @@ class Config:
             )
         if self.topology == "group" and self.failover != "off":
             yield 'failover has no effect with topology = "group", which follows each election'
+        yield from self._unused_zones()
         if self.heartbeat_table is not None and self.monitor_user is None:
             yield "heartbeat-table has no effect without monitor-user"
         if self.binlog_lag == "on" and self.monitor_user is None:
             yield "binlog-lag has no effect without monitor-user"
         if self.routing_log is None and self.routing_log_keep != KEEP_ALL:
             yield "routing-log-keep has no effect without routing-log"
+
+    def _unused_zones(self) -> Iterator[str]:
+        zones = {place.zone for place in self.servers.values()}
+        if self.zone is not None and self.zone not in zones:
+            yield f'zone has no effect: no [servers."HOST:PORT"] has the zone "{self.zone}"'
+        if self.zone is None and zones - {""}:
+            yield "the zones of servers have no effect without zone, the proxy's own"
 
     def _short_bounds(self) -> Iterator[str]:
         bounds = [("", self.consistency, self.staleness)]
@@ -313,7 +346,8 @@ class Config:
                 if value is None
                 else f"{option.name} = {toml_text.written(value)}\n"
             )
-        lines.append(tables.to_toml("users", self.users))
+        lines.append(server_tables.to_toml(self.servers))
+        lines.append(tables.to_toml("users", self.users, self.user_limits))
         lines.append(tables.to_toml("schemas", self.schemas))
         lines.append(tables.to_toml("listeners", self.listeners))
         return "".join(lines)

@@ -1,5 +1,6 @@
 """Checks of options against each other."""
 
+import os
 from collections.abc import Callable, Collection, Iterator
 from importlib.util import find_spec
 from typing import Final, NamedTuple
@@ -7,6 +8,7 @@ from typing import Final, NamedTuple
 from proxy.address import Address
 from proxy.config import toml_text
 from proxy.config.config import Config
+from proxy.unix_socket import LONGEST
 
 Problem = tuple[str, str]
 """The name of an option, and what is wrong with it."""
@@ -73,6 +75,15 @@ def _check_servers(config: Config) -> Iterator[Problem]:
         seen.add(replica)
 
 
+def _check_places(config: Config) -> Iterator[Problem]:
+    if config.topology != "static":
+        return  # others may be found
+    for address in config.servers:
+        if address not in (config.primary, *config.replicas):
+            header = toml_text.header("servers", str(address))
+            yield "servers", f"{header}: {address} is neither the primary nor a replica"
+
+
 def _check_topology(config: Config) -> Iterator[Problem]:
     if config.topology != "static" and config.monitor_user is None:
         yield "topology", f"{config.topology} needs monitor-user, which asks the servers"
@@ -87,6 +98,11 @@ def _check_addresses(config: Config) -> Iterator[Problem]:
         if address == config.metrics and address.port:
             kind = "the listen address" if name == "listen" else "a listener's address"
             yield "metrics", f"{address} is {kind}; metrics need another port"
+
+
+def _check_socket(config: Config) -> Iterator[Problem]:
+    if config.socket is not None and len(os.fsencode(config.socket.absolute())) > LONGEST:
+        yield "socket", f"the path is too long; at most {LONGEST} bytes are allowed"
 
 
 def _check_guarantee(config: Config) -> Iterator[Problem]:
@@ -121,8 +137,10 @@ _CHECKS: Final = (
     _Check(frozenset({"admin-listen", "admins", "listen", "listeners"}), _check_admin_listen),
     _Check(frozenset({"monitor-user", "monitor-password-file"}), _check_monitor),
     _Check(frozenset({"primary", "replicas"}), _check_servers),
+    _Check(frozenset({"topology", "servers", "primary", "replicas"}), _check_places),
     _Check(frozenset({"topology", "monitor-user"}), _check_topology),
     _Check(frozenset({"listen", "listeners", "metrics", "primary", "replicas"}), _check_addresses),
+    _Check(frozenset({"socket"}), _check_socket),
     _Check(frozenset({"failover", "monitor-user"}), _check_guarantee),
     _Check(frozenset({"client-tls", "client-tls-cert", "client-tls-key"}), _check_client_tls),
     _Check(frozenset({"server-tls", "server-tls-ca"}), _check_server_tls),

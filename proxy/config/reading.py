@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from proxy.address import Address
-from proxy.config import cross_checks, secret_files, tables, toml_text
+from proxy.config import cross_checks, secret_files, server_tables, tables, toml_text
 from proxy.config.config import Config
 from proxy.config.error import ConfigError, Problems
 from proxy.config.option import Option, Value
@@ -115,14 +115,19 @@ class _Reading:
             self._unread.update(BY_NAME)
             raise
         for key, raw in content.items():
+            if key == server_tables.KIND:
+                self._read_servers(raw, path)
+                continue
             if key in tables.KINDS:
-                self._tables[key] = self._read_tables(key, raw, path)
+                self._read_tables(key, raw, path)
                 self._origins[key] = str(path)
                 continue
             option = BY_NAME.get(key.replace("_", "-"))
             where = f"{path}: {key}"
             if option is None:
-                hint = did_you_mean(key.replace("_", "-"), others=tables.KINDS)
+                hint = did_you_mean(
+                    key.replace("_", "-"), others=(*tables.KINDS, server_tables.KIND)
+                )
                 self.problems.add(f"{where}: unknown key{hint}")
             elif option.name in self._origins:
                 self.problems.add(f"{where}: given twice, as {self._origins[option.name]}")
@@ -189,12 +194,22 @@ class _Reading:
             self._unread.add(option.name)
             self._values.pop(option.name, None)
 
-    def _read_tables(self, kind: str, raw: object, path: Path) -> object:
+    def _read_tables(self, kind: str, raw: object, path: Path) -> None:
         def report(problem: str) -> None:
             self.problems.add(f"{path}: {problem}")
             self._unread.add(kind)
 
-        return tables.read(kind, raw, report)
+        self._tables[kind] = tables.read(kind, raw, report)
+        if kind == "users":
+            self._tables["user_limits"] = tables.read_limits(raw, report)
+
+    def _read_servers(self, raw: object, path: Path) -> None:
+        def report(problem: str) -> None:
+            self.problems.add(f"{path}: {problem}")
+            self._unread.add(server_tables.KIND)
+
+        self._tables[server_tables.KIND] = server_tables.read(raw, report)
+        self._origins[server_tables.KIND] = str(path)
 
     def _read_named_file(self, name: str, path: Path, fields: dict[str, object]) -> None:
         """Read a file if it holds a secret, and see whether it can be read if not."""

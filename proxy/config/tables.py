@@ -17,6 +17,9 @@ KEYS: Final = (
 )
 """The keys that a table may have."""
 
+LIMIT: Final = "max-user-connections"
+"""One that only a user's table may have; it is no rule of consistency."""
+
 
 class Table(Mapping[K, Adjustment]):
     """What the tables of one kind say, by name. Immutable, and can be sent to another process."""
@@ -81,8 +84,28 @@ def read(kind: str, raw: object, report: Callable[[str], None]) -> Table[str | A
             continue
         headers[name] = header
         keys = _content(content, f"[{kind}]: {text}", f"a table {header}", report)
+        if kind == "users":
+            keys = {key: raw for key, raw in keys.items() if key.replace("_", "-") != LIMIT}
         found[name] = _read_table(header, keys, report)
     return Table(found)
+
+
+def read_limits(raw: object, report: Callable[[str], None]) -> dict[str, int]:
+    """Read `LIMIT` from all tables of users, for those that have one."""
+    found: dict[str, int] = {}
+    for user, content in raw.items() if isinstance(raw, dict) else ():
+        for key, value in content.items() if isinstance(content, dict) else ():
+            if key.replace("_", "-") != LIMIT:
+                continue
+            header = toml_text.header("users", user)
+            try:
+                found[user] = _limit(value)
+            except ValueError as error:
+                report(f"{header}: {key} = {toml_text.written(value)}: {error}")
+    return found
+
+
+_limit: Final = values.integer(1, 1_000_000)
 
 
 def _content(
@@ -144,8 +167,12 @@ def _read_key(key: str, raw: object) -> Adjustment:
             return Adjustment(application=values.application(raw))
 
 
-def to_toml(kind: str, table: Mapping[str, Adjustment] | Mapping[Address, Adjustment]) -> str:
-    """Write tables as `read` reads them."""
+def to_toml(
+    kind: str,
+    table: Mapping[str, Adjustment] | Mapping[Address, Adjustment],
+    limits: Mapping[str, int] | None = None,
+) -> str:
+    """Write tables as `read` and `read_limits` read them."""
     lines: list[str] = []
     for name, adjustment in table.items():
         lines += ["", toml_text.header(kind, str(name))]
@@ -158,6 +185,7 @@ def to_toml(kind: str, table: Mapping[str, Adjustment] | Mapping[Address, Adjust
             "application": adjustment.application,
             "transaction-reads": adjustment.transaction_reads,
             "on-split-conflict": adjustment.on_split_conflict,
+            LIMIT: (limits or {}).get(str(name)),
         }
         lines += [f"{k} = {toml_text.written(v)}" for k, v in shown.items() if v is not None]
     return "".join(f"{line}\n" for line in lines)

@@ -4,7 +4,7 @@ from typing import Final
 
 from proxy.config import values
 from proxy.config.option import Option
-from proxy.config.words import TopologyKind
+from proxy.config.words import ReadFrom, TopologyKind
 
 _GROUP: Final = "the servers"
 
@@ -32,5 +32,20 @@ OPTIONS: Final = (
         _GROUP,
         choices=values.words(TopologyKind),
         at_start=True,
+    ),
+    Option(
+        "zone",
+        values.name,
+        "NAME",
+        "the proxy's own zone: replicas in it are read before others",
+        _GROUP,
+    ),
+    Option(
+        "read-from",
+        values.choice(values.words(ReadFrom)),
+        "SERVERS",
+        "whether the primary takes its share of reads, too (default replicas)",
+        _GROUP,
+        choices=values.words(ReadFrom),
     ),
 )

@@ -281,6 +281,14 @@ def url(raw: object) -> str:
     return text
 
 
+def file_mode(raw: object) -> str:
+    """Read permissions such as ``0660``, octal and as text: TOML's 660 is a decimal number."""
+    text = _text(raw, 'permissions such as "0660"')
+    if not re.fullmatch(r"0?[0-7]{3}", text, re.ASCII):
+        raise ValueError('want permissions such as "0660"')
+    return f"0{text[-3:]}"
+
+
 def user(raw: object) -> str:
     """Read a user name."""
     return _text(raw, "a user name")

@@ -7,6 +7,7 @@ ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_id
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 TopologyKind = Literal["static", "auto", "group"]
+ReadFrom = Literal["replicas", "any"]
 Failover = Literal["off", "read_only"]
 Switch = Literal["off", "on"]
 FilteredReplicas = Literal["refuse", "allow"]

@@ -172,7 +172,7 @@ class Membership:
         topology = self._shared.topology
         topology.add_replica(server)
         self._leaving.discard(server)
-        self._shared.sessions.on_replica_added(len(topology.replicas))
+        self._shared.sessions.on_replica_added(topology)
 
     def _known(self, entry: Found) -> Server | None:
         """The server that was found, if it is there already, perhaps by another name."""
@@ -207,7 +207,7 @@ class Membership:
         """A replica is to be sent nothing more."""
         shared = self._shared
         index = shared.topology.remove_replica(server)
-        shared.sessions.on_replica_removed(index, len(shared.topology.replicas))
+        shared.sessions.on_replica_removed(index, shared.topology)
         shared.pool.forget(server)
         self._leaving.add(server)
         self._let_go()

@@ -274,7 +274,7 @@ def promote(shared: Shared, server: Server) -> None:
     """Another server is the primary: sessions, which lived on the old one, have to end."""
     if server in shared.topology.standby:
         shared.topology.add_replica(server)
-        shared.sessions.on_replica_added(len(shared.topology.replicas))
+        shared.sessions.on_replica_added(shared.topology)
     shared.pool.drop_all(shared.topology.primary, "changed")
     shared.pool.drop_all(server, "changed")
     shared.topology.promote(server)

@@ -18,6 +18,9 @@ SlotWait = Literal["connected", "timeout", "left"]
 UnknownCause = Literal["error", "lost", "unnamed", "result"]
 RefusalCause = Literal[
     "max_connections",
+    "max_user_connections",
+    "max_client_connections",
+    "max_login_rate",
     "timeout",
     "closed",
     "protocol",

@@ -32,7 +32,11 @@ _MORE: Final[Mapping[str, tuple[str, ...]]] = {
 """Attributes of `Config` that an option decides besides its own."""
 ATTRIBUTES: Final[Mapping[str, tuple[str, ...]]] = {
     option.name: (option.attribute, *_MORE.get(option.name, ())) for option in OPTIONS
-} | {kind: (kind,) for kind in KINDS}
+} | {
+    **{kind: (kind,) for kind in KINDS},
+    "users": ("users", "user_limits"),
+    "servers": ("servers",),
+}
 """The attributes of `Config` that an option, or the tables of a kind, decides."""
 _AT_START: Final = frozenset(option.name for option in OPTIONS if option.at_start)
 

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.shared.activity import Activity
+    from proxy.shared.client_limits import Admission
     from routing.consistency.scope import Scopes, ScopeState
-    from routing.servers.topology import Server
+    from routing.request.command import Command
+    from routing.servers.topology import Server, Topology
     from routing.session.session import Session
 
 _FIRST_SESSION_ID: Final = 0x4000_0000
@@ -91,6 +93,13 @@ class Member(Protocol):
         """The proxy stops: end, if no statement runs and no transaction is open."""
 
     @property
+    def last_command(self) -> Command | None:
+        """Its last command, if its client waits for nothing."""
+
+    def end_idle(self, seconds: float) -> None:
+        """End, since the client has sent nothing for so long."""
+
+    @property
     def is_away(self) -> bool:
         """Whether it has lent its connection to the primary to others for now."""
 
@@ -125,6 +134,7 @@ class Sessions:
         self.without_primary = 0
         self._members: dict[int, Member] = {}
         self._told: dict[int, Member] = {}  # by the connection id that the client was told
+        self._admissions: dict[int, Admission] = {}
         self._short_lived = ShortLived(metrics, time.monotonic)
         self._following: set[int] = set()  # sessions that began soon after one that wrote
         self._base = _FIRST_SESSION_ID + worker * _IDS
@@ -146,9 +156,10 @@ class Sessions:
             if session_id not in self._members:
                 return session_id
 
-    def add(self, session: Member) -> None:
-        """Add a session that has begun."""
+    def add(self, session: Member, admission: Admission) -> None:
+        """Add a session that has begun; its admission ends with it."""
         self._members[session.session_id] = session
+        self._admissions[session.session_id] = admission
         self._told[session.connection_id] = session
         if self._short_lived.follows(session.state):
             self._following.add(session.session_id)
@@ -161,7 +172,12 @@ class Sessions:
                 del self._told[session.connection_id]
             self._short_lived.on_end(session.state, session.session_id in self._following)
             self._following.discard(session.session_id)
+            self._admissions.pop(session.session_id).leave()
             self._metrics.client_disconnected()
+
+    def admission(self, session_id: int) -> Admission | None:
+        """The admission of a session; None if it has ended."""
+        return self._admissions.get(session_id)
 
     def known_by(self, connection_id: int) -> Member | None:
         """The session that a client knows by this connection id, or None."""
@@ -181,20 +197,32 @@ class Sessions:
         for session in self:
             session.leave_stuck_write(why)
 
-    def on_replica_added(self, count: int) -> None:
-        """There are `count` replicas; some of the sessions prefer the new one, the last, now."""
+    def on_placed(self, topology: Topology) -> None:
+        """The order in which servers are asked has changed."""
+        for session in self:
+            session.prefer_replica(topology.number_of(session.session_id))
+
+    def on_replica_added(self, topology: Topology) -> None:
+        """There is one more replica, the last; some of the sessions prefer it now."""
+        if topology.placement is not None:
+            self.on_placed(topology)
+            return
+        count = len(topology.replicas)
         for session in self:
             if session.session_id % count == count - 1:
                 session.prefer_replica(count - 1)
 
-    def on_replica_removed(self, index: int, count: int) -> None:
-        """There are `count` replicas; that with this index is gone. Sessions keep to the others."""
+    def on_replica_removed(self, index: int, topology: Topology) -> None:
+        """The replica that had this index is gone. Sessions keep to the others."""
+        if topology.placement is not None:
+            self.on_placed(topology)
+            return
         for session in self:
             preferred = session.state.preferred
             if preferred > index:
                 session.prefer_replica(preferred - 1)
             elif preferred == index:
-                session.prefer_replica(session.session_id % max(1, count))
+                session.prefer_replica(topology.number_of(session.session_id))
 
     def on_config_changed(self) -> None:
         """Other options count: each session takes them over when its next command comes."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from proxy.shared.administration.administration import Administration
     from proxy.shared.audits import Audits
     from proxy.shared.catalogues import Catalogues
+    from proxy.shared.client_limits import ClientLimits
     from proxy.shared.client_profile import ClientProfile
     from proxy.shared.deadlines import Deadlines
     from proxy.shared.killing.other_workers import OtherWorkers
@@ -70,6 +71,7 @@ class Shared:
         slots: how many connections sessions may have, and who waits for one.
         logins: logs sessions in at servers.
         server_greeting: what clients are greeted with.
+        client_limits: how many clients there may be.
         client_profiles: what clients of a host negotiate.
         known_passwords: the passwords of users who have logged in.
         refusals: clients that were turned away.
@@ -102,6 +104,7 @@ class Shared:
     slots: Slots
     logins: Logins
     server_greeting: ServerGreeting
+    client_limits: ClientLimits
     client_profiles: ClientProfile
     known_passwords: KnownPasswords
     refusals: Refusals

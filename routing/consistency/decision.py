@@ -87,7 +87,7 @@ class Reason(StableStrEnum):
     DIAGNOSTIC = "diagnostic"
     """Asks about the previous statement, so it goes where that ran."""
     READ = "read"
-    """A read on a replica that is allowed to answer."""
+    """A read on a replica that is allowed to answer; on the primary, its share (read-from)."""
     UNKNOWN_REQUIRED = "unknown_required"
     """The session may have committed something without a known GTID: to the primary, for now."""
     PROBE = "probe"

@@ -80,10 +80,9 @@ class CachedDecision:
         if scope is None or required is None or requirement.probed is not None:
             return
         session, topology = self._session, self._topology
-        server, replicas = decision.server, topology.replicas
+        server = decision.server
         follows = level is _MONOTONIC
-        first = session.preferred if session.preferred < len(replicas) else 0
-        if server is (scope.seen_on if follows else replicas[first]):
+        if server is (scope.seen_on if follows else topology.first_of(session.preferred)):
             self._decision = decision
             self._level = level
             self._required = required

@@ -11,6 +11,7 @@ from routing.servers.filters import Filters
 from routing.servers.host_addresses import HostAddresses
 from routing.servers.lag import Lag
 from routing.servers.observations import Observations, Staleness
+from routing.servers.placement import Placement
 from routing.servers.rate_limit import RateLimit
 from routing.servers.refusals import Refusals
 from routing.stable_enum import StableStrEnum
@@ -124,10 +125,12 @@ class Server:
         last_epoch: the one in which it was taken out of use although nothing is wrong with it:
             transactions that have their snapshot there end there. -1 if it was not.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
+        tier: those of a lower number are asked first (`Placement`).
     """
 
     def __init__(self, name: str, role: Role) -> None:
         self.name = name
+        self.tier = 0
         self.role = role
         self.addresses = HostAddresses(name.rpartition(":")[0].strip("[]"))
         self.lagging = False
@@ -553,6 +556,7 @@ class Topology:
             come, or are not fit to be used.
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
+        placement: which servers reads ask first; None if all replicas are as good (`place`).
         for_primary: reasons of reads that only the primary answers.
         reads_lagging: replicas that are lagging are read where no other is left.
         fallbacks: lets so many reads per second leave late replicas for the primary.
@@ -603,6 +607,7 @@ class Topology:
         self._diverged_before: dict[str, GtidSet] = {}
         for server in self.servers:
             self._prepare(server)
+        self.placement: Placement[Server] | None = None
         self._before_term = 0  # what the promotions so far count in `term`
 
     def configure(
@@ -620,6 +625,33 @@ class Topology:
         self._allows_filters = allows_filters
         for server in self.watched:
             self._prepare(server)
+
+    def place(self, placement: Placement[Server] | None) -> None:
+        """Let reads prefer servers as a placement says; by None any replica is as good."""
+        self.placement = placement
+        self._arrange()
+
+    def _arrange(self) -> None:
+        if self.placement is not None:
+            self.placement.arrange(self.primary, self.replicas)
+
+    def number_of(self, session_id: int) -> int:
+        """What is to be `Session.preferred` of the session with this id."""
+        return session_id if self.placement is not None else session_id % max(1, len(self.replicas))
+
+    def first_of(self, number: int) -> Server | None:
+        """The replica that the session of this number (`Session.preferred`) asks first."""
+        replicas = self.replicas if self.placement is None else self.placement.order(number)
+        if not replicas:
+            return None
+        return replicas[0 if self.placement is not None or number >= len(replicas) else number]
+
+    def in_order(self, number: int) -> list[Server]:
+        """The replicas in the order in which the session of this number asks them."""
+        if self.placement is not None:
+            return self.placement.order(number)
+        at = number % max(1, len(self.replicas))
+        return [*self.replicas[at:], *self.replicas[:at]]
 
     def _prepare(self, server: Server) -> None:
         """Let a server have what is the same for all."""
@@ -765,11 +797,13 @@ class Topology:
         server.left = False
         server.last_epoch = -1
         self.replicas = [*self.replicas, server]
+        self._arrange()
 
     def remove_replica(self, server: Server) -> int:
         """Let a replica stand by; return its index among the replicas till now."""
         index = self.replicas.index(server)
         self.replicas = [other for other in self.replicas if other is not server]
+        self._arrange()
         server.leave()
         self.standby = [*self.standby, server]
         return index
@@ -795,5 +829,6 @@ class Topology:
         self.dispute([])
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server
+        self._arrange()
         self._before_term += _EPOCHS
         self.observations.clear()

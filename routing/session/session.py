@@ -100,7 +100,7 @@ class Session:
         avoided: replicas that do not let this user in.
         rejections: replicas that did not take what it carries.
         diagnostics: what its next statement may ask about those before it.
-        preferred: index of the replica that the session asks first.
+        preferred: which replica the session asks first (`Topology.number_of`, `Topology.first_of`).
         plain: it is so (`routing.session.plain`); False also where that is not known.
         outdated: the configuration has changed, and the next command takes that over.
     """

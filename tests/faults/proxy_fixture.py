@@ -1,6 +1,7 @@
 """A proxy in this process, before servers that a test chooses."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from proxy.serve import build as build_shared
 from proxy.server.view_question import AFTER, QUESTION
 from proxy.shared.administration.worker_sockets import WorkerSockets
 from proxy.shared.idle_release import IdleRelease
+from proxy.shared.idle_timeout import IdleTimeout
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
 from tests.faults import garbage
@@ -108,6 +110,8 @@ class ProxyFixture:
         for client in self._clients:
             client.abort()
         await eventually(lambda: not self.shared.sessions)
+        limits = self.shared.client_limits
+        await eventually(lambda: not limits.counts and not limits.on_trial)
         self.shared.pool.close()
         if self._cluster is not None:
             for server in self._cluster.servers:
@@ -172,7 +176,8 @@ async def before(
         await proxy.administration.start(WorkerSockets(config.state_dir), config.workers)
     monitor = Monitor(proxy)
     idle_release = IdleRelease(live, proxy.sessions)
-    follow_changes(proxy, monitor, idle_release)
+    idle_timeout = IdleTimeout(live, proxy.sessions, time.monotonic)
+    follow_changes(proxy, monitor, idle_release, idle_timeout)
     await monitor.start()
     await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)

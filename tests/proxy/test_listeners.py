@@ -22,6 +22,7 @@ from proxy.live_config import LiveConfig
 from proxy.observe.metrics import Metrics
 from proxy.serve import serve
 from proxy.tls.materials import build, make_key_ring
+from proxy.worker import Lifecycle
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from scripts.ports import reserve_ports
 
@@ -57,7 +58,14 @@ def test_a_welcome_knows_by_which_port_the_client_came(
         ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         materials = build(config, make_key_ring(config))
         serving = asyncio.ensure_future(
-            serve(LiveConfig(config, materials), Metrics(), None, 0, stop, ready.set_result)
+            serve(
+                LiveConfig(config, materials),
+                Metrics(),
+                None,
+                0,
+                stop,
+                Lifecycle(ready.set_result),
+            )
         )
         port = await asyncio.wait_for(ready, 30)
         assert port not in (0, *ports)
@@ -79,7 +87,7 @@ def test_a_welcome_knows_by_which_port_the_client_came(
 def test_a_name_may_have_an_ipv6_address_where_ipv6_is_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def take(taken: socket.socket, client: Address) -> None:
+    async def take(taken: socket.socket, peer: str) -> None:
         taken.close()
 
     async def story() -> None:

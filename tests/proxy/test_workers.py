@@ -44,7 +44,7 @@ def getaddrinfo(host, port, **hints):
 
 socket.getaddrinfo = getaddrinfo
 
-async def serve(live, metrics, routing_log, worker, stop, ready):
+async def serve(live, metrics, routing_log, worker, stop, lifecycle):
     config = live.config
     if config.proxy_name == f"fails-{worker}":
         raise OSError(98, "the stand-in cannot listen")
@@ -65,7 +65,7 @@ async def serve(live, metrics, routing_log, worker, stop, ready):
     server = await asyncio.start_server(
         answer, host, config.listen.port, reuse_port=config.workers > 1
     )
-    ready(server.sockets[0].getsockname()[1])
+    lifecycle.ready(server.sockets[0].getsockname()[1])
     await stop.wait()
     server.close()
     if config.proxy_name == "stubborn":

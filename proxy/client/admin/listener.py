@@ -114,18 +114,19 @@ class AdminWelcome(Welcome):
         listener: AdminListener,
         limit: asyncio.Timeout,
     ) -> None:
-        super().__init__(shared, channel, listener.address, limit)
+        admission = shared.client_limits.begin()  # which counts nowhere
+        super().__init__(shared, channel, listener.address, admission, limit)
         self._admit = listener.admit
         self._offered &= ~_WITHOUT
 
     async def _be_greeted(self) -> None:
         """No server greets: the connection id is the proxy's own."""
 
-    async def _run(self) -> None:
+    async def _run(self) -> bool:
         shared, channel = self._shared, self._channel
         response = await self._hello()
         if response is None:
-            return
+            return False
         authentication = Authentication(
             channel,
             response.username,
@@ -137,17 +138,18 @@ class AdminWelcome(Welcome):
         password = await authentication.learn(response.auth_plugin, response.auth_response)
         if response.username not in shared.config.admins:
             self._deny(response)
-            return
+            return False
         if not await self._may_enter(response, authentication, password, known):
-            return
+            return False
         if not self._admit(channel):
             why = f"Too many connections (at most {MOST} operators at admin-listen)"
             refuse(channel, ServerErrorCode.ER_CON_COUNT_ERROR, why)
-            return
+            return False
         channel.write_packet(OkPacket(status=AUTOCOMMIT).serialise(response.capabilities))
         _log.info("%s has logged in at admin-listen, from %s", response.username, channel.peer)
         self._limit.reschedule(None)
         await self._serve_operator(response.username, response.capabilities & self._offered)
+        return False
 
     async def _may_enter(
         self,

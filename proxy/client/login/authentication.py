@@ -46,6 +46,12 @@ class Authentication:
         self._known = known
         self._exchange: PasswordExchange | None = None
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether the password is one that the primary has accepted for this user before."""
+        exchange = self._exchange
+        return exchange is not None and exchange.fast
+
     async def learn(self, plugin: str | None, response: bytes) -> bytes:
         """Learn the client's password.
 
@@ -61,7 +67,7 @@ class Authentication:
             plugin,
             response,
             self._nonce,
-            self._channel.secure,
+            self._channel.private,
             self._rsa_key,
             self._known.get(self.username),
         )

@@ -21,6 +21,7 @@ from proxy.client.login.login import (
     open_primary,
     refuse,
     timed_out,
+    turn_away,
 )
 from proxy.client.login.sandbox import leave_sandbox
 from proxy.server.connection_stage import SANDBOX
@@ -56,6 +57,7 @@ class UserChange:
     ) -> None:
         """`changing` is the session, whose parts are in `session`."""
         self._shared = session.shared
+        self._session_id = session.session_id
         self._current = session.current
         self._client = session.client
         self._servers = session.servers
@@ -141,6 +143,12 @@ class UserChange:
         if opened is None:
             return False
         login, connection = opened.login, opened.connection
+        admission = shared.sessions.admission(self._session_id)
+        refusal = None if admission is None else admission.log_in(login.username)
+        if refusal is not None:
+            connection.abort()
+            turn_away(shared, channel, refusal)
+            return False
         ok = login_ok(login, capabilities, connection)
         if connection.stage == SANDBOX:
             channel.write_packet(ok)

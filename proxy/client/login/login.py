@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.server.slots import Slot
+    from proxy.shared.client_limits import Refusal
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
 
@@ -337,6 +338,18 @@ def timed_out(
     )
     shared.refusals.add("timeout", channel, why)
     refuse(channel, ServerErrorCode.ER_NET_READ_INTERRUPTED, why, capabilities=capabilities)
+
+
+def turn_away(
+    shared: Shared,
+    channel: PacketChannel,
+    refusal: Refusal,
+    *,
+    capabilities: Capability = Capability.CLIENT_PROTOCOL_41,
+) -> None:
+    """Count and tell a client that a limit leaves no room for; arguments are as in `refuse`."""
+    shared.refusals.add(refusal.cause, channel, refusal.message)
+    refuse(channel, refusal.code, refusal.message, capabilities=capabilities)
 
 
 def refuse(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from protocol import proxy_header
 from protocol.errors import PacketOutOfOrderError
-from proxy.address import Address
+from proxy.address import Address, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ async def take_proxy_header(
     if not proxy_header.begins(data):
         channel.put_back(data)
         return
-    if not _is_in(channel.peer, networks):
+    if not sends_header(channel, networks):
         raise PacketOutOfOrderError(
             "a PROXY header came from an address that is in none of proxy-protocol-networks"
         )
@@ -45,9 +45,9 @@ async def take_proxy_header(
         channel.peer = str(Address(source.host, source.port))
 
 
-def _is_in(peer: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether a peer, ``host:port``, is in one of the networks."""
-    host = peer.rpartition(":")[0].strip("[]").partition("%")[0]
+def sends_header(channel: PacketChannel, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether a header of the peer's would be believed: it is in one of the networks."""
+    host = host_of(channel.peer).partition("%")[0]
     try:
         address = ip_address(host)
     except ValueError:

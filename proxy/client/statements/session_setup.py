@@ -163,7 +163,7 @@ def choose_schema_in_utf8(
     """
     chosen = choose_schema(mirror, schema)
     values = state.defaults.values
-    given = any("\udc80" <= character <= "\udcff" for character in schema)  # as the login has it
+    given = any(0xDC80 <= ord(character) <= 0xDCFF for character in schema)  # as the login has it
     if schema.isascii() or given or _speaks_utf8(state) or not values:
         return chosen
     own = {name: text for name, text in state.variables.items() if name in _OF_CHARACTER_SETS}

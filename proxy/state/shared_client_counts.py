@@ -1,0 +1,156 @@
+"""Counts of clients that workers share: a mapped file, in which each worker writes its own part.
+
+A part is a table of kinds with a count each. Nobody else writes there, so nothing needs a lock, and
+what a worker had counted is gone with its process. Two workers that let clients in at the same
+moment do not see each other yet: a limit may be exceeded by one for each worker but one.
+
+A kind is written as a digest. A worker that has no room for more kinds counts the others for itself
+alone: a full table refuses nobody.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from proxy.error_text import error_text
+from proxy.state.client_counts import ClientCounts
+from proxy.state.sqlite_file import StateError, make_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_NAME: Final = "tidegate-clients.shared"
+
+_WORD: Final = 8
+_HEADER: Final = 2
+"""Words of a part before its entries: the process id of its worker, and the entries in use."""
+_ENTRY: Final = 2
+"""Words of an entry: a digest and a count."""
+ENTRIES: Final = 16_383
+"""Kinds of clients that a worker shares its counts of; a part is 256 KiB."""
+_PART: Final = _HEADER + _ENTRY * ENTRIES
+
+
+def make(folder: Path, workers: int) -> None:
+    """Make the file anew, before any worker starts; an earlier proxy's workers keep theirs.
+
+    Raises:
+        StateError: it cannot be made.
+    """
+    make_folder(folder)
+    path = folder / FILE_NAME
+    new = path.with_suffix(".new")
+    try:
+        with suppress(FileNotFoundError):
+            new.unlink()
+        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            # All room is taken now: a disk that becomes full later must not end a worker.
+            os.posix_fallocate(file, 0, workers * _PART * _WORD)
+        finally:
+            os.close(file)
+        new.replace(path)
+    except OSError as error:
+        raise StateError(
+            f"{path}: {error_text(error)}; state-dir must be a directory on a local disk that"
+            f" Tidegate may write, with {workers * _PART * _WORD >> 10} KiB of room"
+        ) from error
+
+
+class SharedClientCounts(ClientCounts):
+    """One worker's view of the file, which stays mapped until the process ends.
+
+    Args:
+        folder: the state directory; `make` was called for it.
+        workers: how many there are.
+        worker: the number of this one, from 0.
+
+    Raises:
+        StateError: there is no such file.
+    """
+
+    def __init__(self, folder: Path, workers: int, worker: int) -> None:
+        super().__init__()
+        try:
+            with (folder / FILE_NAME).open("r+b") as file:
+                self._map = mmap.mmap(file.fileno(), workers * _PART * _WORD)
+        except (OSError, ValueError) as error:
+            raise StateError(
+                f"{folder / FILE_NAME}: {error_text(error)}; start the proxy again"
+            ) from error
+        self._words = memoryview(self._map).cast("Q")
+        self._base = worker * _PART
+        self._others = [other * _PART for other in range(workers) if other != worker]
+        self._places: dict[bytes, int] = {}  # where a kind's entry is, in words
+        self._free: list[int] = []
+        self._used = 0
+        # What a process under the same number left behind counts no more.
+        self._words[self._base + 1] = 0
+        self._words[self._base] = os.getpid()
+
+    def of(self, kind: bytes) -> int:
+        """How many there are, at all workers together."""
+        digest = _digest(kind)
+        return super().of(kind) + sum(self._at(base, digest) for base in self._others)
+
+    def _set(self, kind: bytes, count: int) -> None:
+        super()._set(kind, count)
+        place = self._places.get(kind)
+        if place is None:
+            place = self._take_place(kind)
+            if place is None:
+                return
+        self._words[place + 1] = count
+        if not count:
+            del self._places[kind]
+            self._free.append(place)
+
+    def _take_place(self, kind: bytes) -> int | None:
+        """An entry for one more kind; None if there is no room, or nothing to be counted."""
+        if kind not in self._own:
+            return None
+        if self._free:
+            place = self._free.pop()
+        elif self._used < ENTRIES:
+            place = self._base + _HEADER + _ENTRY * self._used
+            self._used += 1
+            self._words[place + 1] = 0
+        else:
+            return None
+        self._places[kind] = place
+        self._words[place] = int.from_bytes(_digest(kind), "little")
+        self._words[self._base + 1] = self._used
+        return place
+
+    def _at(self, base: int, digest: bytes) -> int:
+        """What another worker counts."""
+        pid, used = self._words[base], self._words[base + 1]
+        if not used or not _is_alive(pid):
+            return 0
+        begin = (base + _HEADER) * _WORD
+        end = begin + min(used, ENTRIES) * _ENTRY * _WORD
+        found = self._map.find(digest, begin, end)
+        while found != -1 and (found - begin) % (_ENTRY * _WORD):
+            found = self._map.find(digest, found + 1, end)
+        return 0 if found == -1 else self._words[found // _WORD + 1]
+
+
+def _digest(kind: bytes) -> bytes:
+    """What an entry is found by: never 0, as an entry is that was not used yet."""
+    number = int.from_bytes(blake2b(kind, digest_size=_WORD).digest(), "little")
+    return (number | 1).to_bytes(_WORD, "little")
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a worker's process is there: the counts of one that was killed are no clients."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid != 0
