@@ -113,7 +113,7 @@ def duration_or_0(most: float) -> Callable[[object], float]:
 
     def read(raw: object) -> float:
         nothing = isinstance(raw, int | float) and not isinstance(raw, bool) and raw == 0
-        if nothing or raw == "0":
+        if nothing or raw in ("0", "0.0"):
             return 0.0
         return positive(raw)
 

@@ -428,6 +428,9 @@ COPIED = {
     # A lease that shares may only stop.
     ("proxy/client/sharing/connection_lease.py", "__init__", "connection_sharing"),
     ("proxy/client/sharing/connection_lease.py", "__init__", "without_primary"),
+    # When a stop has begun, its times are set.
+    ("proxy/supervisor.py", "_stop", "drain_delay"),
+    ("proxy/supervisor.py", "_stop", "drain_timeout"),
 }
 
 
@@ -467,4 +470,4 @@ def test_what_a_worker_is_built_with_follows_changes() -> None:
 def test_tables_and_options_have_their_attributes() -> None:
     fields = {each for names in ATTRIBUTES.values() for each in names}
     assert fields == set(Config.__dataclass_fields__)
-    assert set(ATTRIBUTES) == set(BY_NAME) | set(KINDS)
+    assert set(ATTRIBUTES) == set(BY_NAME) | set(KINDS) | {"servers"}

@@ -62,7 +62,7 @@ def test_every_option_is_an_argument(ran: list[Config], tmp_path: Path) -> None:
     missing = {option.name for option in OPTIONS} - set(values)
     assert missing == {
         *("client-tls-cert", "client-tls-key", "heartbeat-table", "metrics", "routing-log"),
-        *("admin-listen", "admin-token-file"),
+        *("admin-listen", "admin-token-file", "socket", "zone", "trace-endpoint", "trace-sample"),
         *("rsa-key", "server-tls-ca", "state-dir", "control-socket", "token-key-file"),
     }
 
