@@ -12,6 +12,7 @@ from proxy.config import Config, ConfigError, load
 from proxy.config.options import OPTIONS, did_you_mean
 from proxy.config.reading import control_socket
 from proxy.config.values import duration
+from proxy.error_text import error_text
 from proxy.reload.hangup import Hangup
 from proxy.version import description
 
@@ -170,7 +171,7 @@ def _top(namespace: argparse.Namespace) -> int:
     try:
         proxy = top.proxy_at(namespace.url, namespace.token_file)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--token-file: {error}") from error
+        raise ConfigError(f"--token-file: {error_text(error)}") from error
     try:
         interval = duration(3600)(namespace.interval)
     except ValueError as error:

@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from proxy.config import secret_files
+from proxy.error_text import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ class Proxy:
             body = response.read(_MOST_BYTES + 1)
             connection.close()
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise UnavailableError(f"{self.url}: {error}") from error
+            raise UnavailableError(f"{self.url}: {error_text(error)}") from error
         if len(body) > _MOST_BYTES:
             raise UnavailableError(f"{self.url}: an answer of more than {_MOST_BYTES} bytes")
         try:

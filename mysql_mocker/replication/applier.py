@@ -89,6 +89,7 @@ class Applier:
         jobs: what is being applied.
         settings: those in force since it was started.
         error: why it stopped by itself, if it did.
+        retried: how often transactions were begun anew.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Applier:
     ) -> None:
         self.error: MySQLError | None = None
         self.applied: dict[int, Applied] = {}
+        self.retried = 0
         self.source = source
         self._state = state
         self._apply = apply
@@ -271,6 +273,7 @@ class Applier:
                 if error.code not in _TRANSIENT or job.retries >= self.settings.retries:
                     raise
                 job.retries += 1
+                self.retried += 1
             else:
                 return
 

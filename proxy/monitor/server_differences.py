@@ -25,9 +25,28 @@ if TYPE_CHECKING:
 _EVERY_S: Final = 60.0
 """SHOW GLOBAL VARIABLES goes through all variables of a server, whichever are wanted."""
 
-_NAMES: Final = ",".join(f"_latin1'{name}'" for name in global_variables.COMPARED)
-QUESTION: Final = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({_NAMES})".encode("ascii")
-"""A variable that a server does not know is missing in the answer, and is no error."""
+_LONGEST: Final = 900
+"""How long a question may be, bytes: max_allowed_packet may be as small as 1024."""
+
+
+def _questions() -> tuple[bytes, ...]:
+    """Ask for all variables, in as few statements as fit.
+
+    A variable that a server does not know is missing in the answer, and is no error.
+    """
+    groups = [""]
+    for name in global_variables.COMPARED:
+        quoted = f"_latin1'{name}'"
+        if len(groups[-1]) + len(quoted) > _LONGEST - 60:
+            groups.append("")
+        groups[-1] += f",{quoted}" if groups[-1] else quoted
+    return tuple(
+        f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})".encode("ascii")
+        for names in groups
+    )
+
+
+QUESTIONS: Final = _questions()
 
 _log = logging.getLogger(__name__)
 
@@ -58,16 +77,18 @@ class ServerDifferences:
         if last is not None and last[0] is connection and now - last[1] < _EVERY_S:
             return
         self._asked[server] = connection, now
-        ask(connection, QUESTION)
+        variables: dict[str, str] = {}
         try:
-            found = await rows(connection)
+            for question in QUESTIONS:
+                ask(connection, question)
+                for row in await rows(connection):
+                    name = _text(row.get("Variable_name")).lower()
+                    variables[name] = _text(row.get("Value"))
         except ServerRefusedError as error:
             _log.debug("server %s does not show its variables: %s", server.name, error)
             self._variables.pop(server, None)
         else:
-            self._variables[server] = {
-                _text(row.get("Variable_name")).lower(): _text(row.get("Value")) for row in found
-            }
+            self._variables[server] = variables
         self._compare_all()
 
     def _compare_all(self) -> None:

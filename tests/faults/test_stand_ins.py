@@ -187,7 +187,7 @@ async def test_sessions_that_only_read_learn_that_the_primary_is_back() -> None:
 
 
 async def test_the_primary_goes_again_before_a_session_has_wanted_it() -> None:
-    async with behind_valve(metadata_reads="primary") as (proxy, way, client):
+    async with behind_valve(metadata_reads="primary", kept_connections=0) as (proxy, way, client):
         reader = await proxy.session(database="test")
         await lose_primary(proxy, way)
         await come_back(proxy, way)

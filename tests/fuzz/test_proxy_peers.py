@@ -191,6 +191,7 @@ class World:
     ) -> None:
         self.proxy = proxy
         proxy.sessions._members.clear()
+        proxy.sessions._admissions.clear()
         object.__setattr__(proxy, "start", self.start)
         proxy.catalogues._start = proxy.primary_presence._start = self.start
         primary, replica = proxy.topology.servers
@@ -234,7 +235,7 @@ class World:
         server.hand_over(session)
         session._servers.put(server)
         self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
-        proxy.sessions._members[session_id] = session
+        proxy.sessions.add(session, proxy.client_limits.begin())
         return session, client
 
     def _open(

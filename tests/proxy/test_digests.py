@@ -57,7 +57,7 @@ def test_counts() -> None:
     metrics = Metrics()
     digests = Digests()
     ledger = Ledger(metrics, None, "edge", digests)
-    account = ledger.open(1, Session(RULES[0], 0))
+    account = ledger.open(1, Session(RULES[0], 0), query_attributes=False)
     replica, primary = Server("r:1", Role.REPLICA), Server("p:1", Role.PRIMARY)
     for number, server in ((1, replica), (2, primary), (3, replica)):
         command = of(b"SELECT a FROM t WHERE b = %d" % number)
@@ -112,7 +112,7 @@ def test_slow_statements(caplog: pytest.LogCaptureFixture) -> None:
     slow_log = SlowLog(1000, lambda: now[0])
     state = Session(RULES[0], 0)
     state.user = "app"
-    account = Ledger(Metrics(), None, "edge", None, slow_log).open(1, state)
+    account = Ledger(Metrics(), None, "edge", None, slow_log).open(1, state, query_attributes=False)
     server = Server("r:1", Role.REPLICA)
 
     def run(count: int = 1) -> None:
@@ -133,7 +133,9 @@ def test_slow_statements(caplog: pytest.LogCaptureFixture) -> None:
     run()
     assert "91 slow statements before it were not logged" in caplog.messages[-1]
     caplog.clear()
-    quick = Ledger(Metrics(), None, "edge", None, SlowLog(1 << 62, lambda: 0.0)).open(1, state)
+    quick = Ledger(Metrics(), None, "edge", None, SlowLog(1 << 62, lambda: 0.0)).open(
+        1, state, query_attributes=False
+    )
     command = of(b"SELECT 1")
     quick.record(command, CommandOutcome(command), server, Outcome.OK)
     assert caplog.messages == []

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 STAND_IN = """
 import asyncio, json, os, time
 
-async def serve(live, metrics, routing_log, worker, stop, ready):
+async def serve(live, metrics, routing_log, worker, stop, lifecycle):
     def on_change(before, materials):
         budget = live.config.wait_budget
         if budget == 13.0 and worker == 0:
@@ -50,7 +50,7 @@ async def serve(live, metrics, routing_log, worker, stop, ready):
     server = await asyncio.start_server(
         answer, config.listen.host, config.listen.port, reuse_port=config.workers > 1
     )
-    ready(server.sockets[0].getsockname()[1])
+    lifecycle.ready(server.sockets[0].getsockname()[1])
     await stop.wait()
     server.close()
     await asyncio.sleep(config.drain_timeout if config.proxy_name == "drains" else 0)
