@@ -206,5 +206,6 @@ def test_a_session_is_ended_over_http(administered: RunningProxy, cluster: Clust
         assert request(administered, "DELETE", f"/v1/sessions/{row[0]}")[0] == 200
         with pytest.raises(pymysql.err.OperationalError):
             cursor.execute("COMMIT")
-        assert request(administered, "DELETE", f"/v1/sessions/{row[0]}")[0] == 404
+        path = f"/v1/sessions/{row[0]}"
+        eventually(lambda: request(administered, "DELETE", path)[0] == 404)
     assert cluster.primary.value("SELECT COUNT(*) FROM app.administered WHERE id = 77") == "0"
