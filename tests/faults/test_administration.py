@@ -53,7 +53,8 @@ def column_name(definition: bytes) -> str:
 
 def short(folder: Path, worker: int) -> str:
     """The path of a worker's socket: the system takes only so many bytes."""
-    return os.path.relpath(folder / f"tidegate-admin-{worker}.sock")
+    opened = os.open(folder, os.O_PATH)  # such paths must be short
+    return f"/proc/self/fd/{opened}/tidegate-admin-{worker}.sock"
 
 
 async def by_id(client: Client) -> dict[int, dict[str, str | None]]:

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from proxy.reload.control_socket import ask
 from proxy.tls.materials import self_signed
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
@@ -86,16 +86,7 @@ class Configured:
 
     def ask(self) -> dict[str, Any]:
         """Ask at the control socket, as `tidegate reload` does."""
-        with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(60)
-            client.connect(f"/proc/self/cwd/{os.path.relpath(self.state / 'control.sock')}")
-            client.sendall(b"reload\n")
-            line = b""
-            while not line.endswith(b"\n"):
-                received = client.recv(4096)
-                assert received
-                line += received
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, Any] = json.loads(ask(self.state / "control.sock").to_json())
         return found
 
     def hang_up(self) -> None:
