@@ -27,7 +27,9 @@ settings.register_profile("fast", _patient, max_examples=30)  # of the usual 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deep", action="store_true", help="run the slow suites too")
-    parser.addoption("--plain", action="store_true", help="run what is run on plain modules")
+    parser.addoption(
+        "--plain", action="store_true", help="run what is worth a run on plain modules, too"
+    )
     parser.addoption(
         "--fast", action="store_true", help="leave out MySQL's server, Spark, and what is not_fast"
     )
@@ -78,15 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_plain(item: pytest.Item) -> bool:
-    """Whether a test is run on plain modules: one of the lower packages, of Spark, or marked so.
-
-    The audit needs nothing that is compiled, so its tests run beside the compiler, and only there.
-    """
+    """Whether a test is run on plain modules, too: one of the lower packages, or marked so."""
     folder = item.path.relative_to(TESTS).parts[0]
-    return (
-        folder in ("protocol", "routing", "spark_jobs")
-        or item.get_closest_marker("plain") is not None
-    )
+    return folder in ("protocol", "routing") or item.get_closest_marker("plain") is not None
 
 
 @pytest.hookimpl(optionalhook=True)

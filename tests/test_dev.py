@@ -166,22 +166,11 @@ def test_the_whole_suite_has_all_that_a_test_needs(tree: Tree) -> None:
     assert "install-mysql " in called
     assert any(call.startswith("scripts/compile_in_place.py |") for call in called)
     plain, whole = (call for call in called if call.startswith("-m pytest "))
-    assert plain.startswith("-m pytest -q -n 2 --dist loadfile ")
-    assert plain.endswith(" tests/spark_jobs | pure=1")
+    assert plain.startswith("-m pytest -q -n 2 --plain ")
+    assert plain.endswith("| pure=1")
     assert whole.startswith("-m pytest -n ")
-    assert " --ignore=tests/spark_jobs " in whole
     assert "--fast" not in whole
     assert called[-1] == whole
-
-
-def test_the_deep_suite_has_the_deep_tests_of_spark(tree: Tree) -> None:
-    java = str(tree.folder / ".venv")
-    status, output = tree.dev("test", "--deep", JAVA_HOME=java, TIDEGATE_MYSQLD="")
-    assert status == 0, output
-    whole = tree.called()[-1]
-    assert whole.startswith("-m pytest -n ")
-    assert " --deep " in whole
-    assert "--ignore" not in whole
 
 
 def test_the_whole_suite_does_not_run_where_the_compilation_failed(tree: Tree) -> None:
