@@ -12,7 +12,6 @@ from proxy.config import Config, ConfigError, load
 from proxy.config.options import OPTIONS, did_you_mean
 from proxy.config.reading import control_socket
 from proxy.config.values import duration
-from proxy.error_text import error_text
 from proxy.reload.hangup import Hangup
 from proxy.version import description
 
@@ -164,6 +163,7 @@ def _binlog(files: Sequence[Path], form: str, output: Path | None) -> int:
 def _top(namespace: argparse.Namespace) -> int:
     try:
         from proxy import top
+        from proxy.error_text import error_text
     except ImportError as error:
         if error.name != "rich":
             raise

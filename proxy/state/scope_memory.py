@@ -11,10 +11,11 @@ import fcntl
 import logging
 import mmap
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from proxy.error_text import error_text
+from proxy.state import shared_file
 from proxy.state.scope_file import read_unlogged
 from proxy.state.sqlite_file import StateError, make_folder
 from routing.consistency.scope_board import ScopeBoard, prepare, size, unlogged_flags
@@ -43,14 +44,12 @@ class ScopeMemory(ScopeBoard):
     """
 
     def __init__(self, folder: Path, workers: int, worker: int) -> None:
+        path = folder / FILE_NAME
+        self._map = shared_file.mapped(path)
         try:
-            with (folder / FILE_NAME).open("r+b") as file:
-                self._map = mmap.mmap(file.fileno(), 0)
             super().__init__(memoryview(self._map), workers, worker)
-        except (OSError, ValueError) as error:
-            raise StateError(
-                f"{folder / FILE_NAME}: {error_text(error)}; start the proxy again"
-            ) from error
+        except ValueError as error:
+            raise StateError(f"{path}: {error_text(error)}; start the proxy again") from error
 
     def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
         """As the base class does; when this returns it is on the disk, or the log has an error."""
@@ -104,32 +103,18 @@ def make(folder: Path, workers: int) -> None:
     Raises:
         StateError: it cannot be made.
     """
-    make_folder(folder)
-    path = folder / FILE_NAME
-    new = path.with_suffix(".new")
-    try:
-        flags = kept_flags(folder)
-        with suppress(FileNotFoundError):
-            new.unlink()
-        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            # All room is taken now: a disk that becomes full later must not end a worker.
-            os.posix_fallocate(file, 0, size(workers))
-            with mmap.mmap(file, size(workers)) as memory, memoryview(memory) as view:
-                prepare(view, flags)
-                board = ScopeBoard(view, workers, 0)
-                keys = _unlogged_by_one(folder)
-                if keys is None or keys:
-                    board.add_unlogged(keys or ())
-                board.close()
-        finally:
-            os.close(file)
-        new.replace(path)
-    except OSError as error:
-        raise StateError(
-            f"{path}: {error_text(error)}; state-dir must be a directory on a local disk that"
-            f" Tidegate may write, with {size(workers) >> 20} MiB of room"
-        ) from error
+    flags = kept_flags(folder)
+    with (
+        shared_file.made(folder / FILE_NAME, size(workers)) as file,
+        mmap.mmap(file, size(workers)) as memory,
+        memoryview(memory) as view,
+    ):
+        prepare(view, flags)
+        board = ScopeBoard(view, workers, 0)
+        keys = _unlogged_by_one(folder)
+        if keys is None or keys:
+            board.add_unlogged(keys or ())
+        board.close()
 
 
 def _unlogged_by_one(folder: Path) -> frozenset[ScopeKey] | None:

@@ -10,15 +10,12 @@ alone: a full table refuses nobody.
 
 from __future__ import annotations
 
-import mmap
 import os
-from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from proxy.error_text import error_text
+from proxy.state import shared_file
 from proxy.state.client_counts import ClientCounts
-from proxy.state.sqlite_file import StateError, make_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,24 +38,8 @@ def make(folder: Path, workers: int) -> None:
     Raises:
         StateError: it cannot be made.
     """
-    make_folder(folder)
-    path = folder / FILE_NAME
-    new = path.with_suffix(".new")
-    try:
-        with suppress(FileNotFoundError):
-            new.unlink()
-        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            # All room is taken now: a disk that becomes full later must not end a worker.
-            os.posix_fallocate(file, 0, workers * _PART * _WORD)
-        finally:
-            os.close(file)
-        new.replace(path)
-    except OSError as error:
-        raise StateError(
-            f"{path}: {error_text(error)}; state-dir must be a directory on a local disk that"
-            f" Tidegate may write, with {workers * _PART * _WORD >> 10} KiB of room"
-        ) from error
+    with shared_file.made(folder / FILE_NAME, workers * _PART * _WORD):
+        pass  # it is all zeros: nobody is counted
 
 
 class SharedClientCounts(ClientCounts):
@@ -75,13 +56,7 @@ class SharedClientCounts(ClientCounts):
 
     def __init__(self, folder: Path, workers: int, worker: int) -> None:
         super().__init__()
-        try:
-            with (folder / FILE_NAME).open("r+b") as file:
-                self._map = mmap.mmap(file.fileno(), workers * _PART * _WORD)
-        except (OSError, ValueError) as error:
-            raise StateError(
-                f"{folder / FILE_NAME}: {error_text(error)}; start the proxy again"
-            ) from error
+        self._map = shared_file.mapped(folder / FILE_NAME)
         self._words = memoryview(self._map).cast("Q")
         self._base = worker * _PART
         self._others = [other * _PART for other in range(workers) if other != worker]

@@ -122,15 +122,15 @@ class Running:
 
         def complete() -> bool:
             with suppress(OSError, ValueError):
-                told = json.loads(self._talk("about"))
-                found[told["worker"]] = told
+                answer = json.loads(self._talk("about"))
+                found[answer["worker"]] = answer
             return len(found) == self.workers
 
         eventually(complete)
         return found
 
     def budgets(self) -> set[float]:
-        return {told["budget"] for told in self.about().values()}
+        return {answer["budget"] for answer in self.about().values()}
 
     def reload_from_a_worker(self) -> list[Answer]:
         return [Answer.from_json(line) for line in self._talk("reload").splitlines()]

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import MalformedPacketError
@@ -25,11 +22,12 @@ from proxy.shared.administration.question import (
     Question,
     parse_length,
 )
-from proxy.state.sqlite_file import StateError
+from proxy.state.socket_folder import SocketFolder
 
 if TYPE_CHECKING:
     from asyncio import AbstractServer, StreamReader, StreamWriter
     from collections.abc import Awaitable, Callable, Collection, Mapping
+    from pathlib import Path
 
 _log = logging.getLogger(__name__)
 
@@ -38,16 +36,9 @@ WITHIN_S: Final = 2.0
 _BACKLOG: Final = 128
 
 
-def _path(folder_fd: int, worker: int) -> str:
-    """The path of a worker's socket, by the open directory, since such paths must be short."""
-    return str(Path("/proc/self/fd", str(folder_fd), f"tidegate-admin-{worker}.sock"))
-
-
-def _bind(listening: socket.socket, path: Path) -> None:
-    with suppress(FileNotFoundError):
-        path.unlink()  # an earlier worker's
-    listening.bind(str(path))
-    path.chmod(0o600)  # nobody can connect before it listens
+def _name(worker: int) -> str:
+    """The name of a worker's socket."""
+    return f"tidegate-admin-{worker}.sock"
 
 
 class WorkerSockets:
@@ -59,11 +50,7 @@ class WorkerSockets:
         Raises:
             StateError: it cannot be opened.
         """
-        self._folder = folder
-        try:
-            self._fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StateError(f"state-dir {folder}: {error.strerror}") from error
+        self._folder = SocketFolder(folder)
         self._server: AbstractServer | None = None
 
     async def listen(self, worker: int, answer: Callable[[Question], Awaitable[Answer]]) -> None:
@@ -72,29 +59,16 @@ class WorkerSockets:
         Raises:
             StateError: no socket can be made in the directory.
         """
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            _bind(listening, Path(_path(self._fd, worker)))
-            self._server = await asyncio.start_unix_server(
-                lambda reader, writer: self._serve(answer, reader, writer),
-                sock=listening,
-                backlog=_BACKLOG,
-            )
-        except OSError as error:
-            listening.close()
-            raise StateError(
-                f"state-dir {self._folder}: {error.strerror}; workers need sockets there: it must"
-                " be a directory on a local disk that Tidegate may write"
-            ) from error
+        self._server = await self._folder.listen(
+            _name(worker), lambda reader, writer: self._serve(answer, reader, writer), _BACKLOG
+        )
 
     def close(self) -> None:
         """Answer no more, and ask no more."""
         if self._server is not None:
             self._server.close()
-            self._server = None  # the file stays: by now it may be a successor's
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            self._server = None
+        self._folder.close()
 
     async def _serve(
         self,
@@ -123,7 +97,7 @@ class WorkerSockets:
         try:
             async with asyncio.timeout(WITHIN_S):
                 reader, writer = await asyncio.open_unix_connection(
-                    _path(self._fd, worker), limit=MOST_ANSWERED
+                    self._folder.path(_name(worker)), limit=MOST_ANSWERED
                 )
                 writer.write(sent)
                 length = parse_length(await reader.readexactly(LENGTH.size), MOST_ANSWERED)
@@ -151,7 +125,7 @@ class WorkerSockets:
         asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             asked.settimeout(max(0.001, deadline - time.monotonic()))
-            asked.connect(_path(self._fd, worker))
+            asked.connect(self._folder.path(_name(worker)))
             asked.sendall(sent)
         except OSError as error:
             _note(worker, error)

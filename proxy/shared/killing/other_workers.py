@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import MalformedPacketError
@@ -20,11 +16,12 @@ from proxy import tasks
 from proxy.error_text import error_text
 from proxy.shared.killing import inquiry as wire
 from proxy.shared.killing.inquiry import GONE, Inquiry
-from proxy.state.sqlite_file import StateError
+from proxy.state.socket_folder import SocketFolder
 
 if TYPE_CHECKING:
     from asyncio import AbstractServer, StreamReader, StreamWriter
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from proxy.observe.metrics import Metrics
 
@@ -60,7 +57,7 @@ class OtherWorkers:
         self._metrics = metrics
         self._answer: Answer | None = None
         self._server: AbstractServer | None = None
-        self._folder_fd = -1
+        self._sockets: SocketFolder | None = None
 
     async def start(self, answer: Answer) -> None:
         """Listen; `answer` gives the thread of a session here, `GONE`, or None if there is none.
@@ -69,32 +66,18 @@ class OtherWorkers:
             StateError: no socket can be made in the directory.
         """
         self._answer = answer
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            self._folder_fd = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            path = self._path(self._worker)
-            with suppress(FileNotFoundError):
-                path.unlink()  # an earlier worker's
-            listening.bind(str(path))
-            path.chmod(0o600)  # nobody can connect before it listens
-            self._server = await asyncio.start_unix_server(
-                self._serve, sock=listening, backlog=_BACKLOG
-            )
-        except OSError as error:
-            listening.close()
-            raise StateError(
-                f"state-dir {self._folder}: {error.strerror}; workers need sockets there: it must"
-                " be a directory on a local disk that Tidegate may write"
-            ) from error
+        self._sockets = SocketFolder(self._folder)
+        name = _name(self._worker)
+        self._server = await self._sockets.listen(name, self._serve, _BACKLOG)
 
     def stop(self) -> None:
         """Stop listening."""
         if self._server is not None:
             self._server.close()
-            self._server = None  # the file stays: by now it may be a successor's
-        if self._folder_fd >= 0:
-            os.close(self._folder_fd)
-            self._folder_fd = -1
+            self._server = None
+        if self._sockets is not None:
+            self._sockets.close()
+            self._sockets = None
 
     async def ask(self, inquiry: Inquiry) -> int | None:
         """Ask all other workers; return the thread, `GONE`, or None if none has such a session.
@@ -136,9 +119,12 @@ class OtherWorkers:
     async def _ask(self, number: int, sent: bytes) -> int | None:
         """What one worker answers, or `_SILENT`. None if it does not run: it has no clients."""
         writer: StreamWriter | None = None
+        if self._sockets is None:
+            return None
         try:
             async with asyncio.timeout(self.within):
-                reader, writer = await asyncio.open_unix_connection(str(self._path(number)))
+                path = self._sockets.path(_name(number))
+                reader, writer = await asyncio.open_unix_connection(path)
                 writer.write(sent)
                 return wire.parse_answer(await reader.readexactly(wire.ANSWER_SIZE))
         except (ConnectionError, FileNotFoundError, asyncio.IncompleteReadError):
@@ -167,6 +153,7 @@ class OtherWorkers:
         finally:
             writer.close()
 
-    def _path(self, number: int) -> Path:
-        """The path of a worker's socket, by the open directory, since such paths must be short."""
-        return Path("/proc/self/fd", str(self._folder_fd), f"tidegate-worker-{number}.sock")
+
+def _name(worker: int) -> str:
+    """The name of a worker's socket."""
+    return f"tidegate-worker-{worker}.sock"
