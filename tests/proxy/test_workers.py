@@ -50,8 +50,6 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         raise OSError(98, "the stand-in cannot listen")
     if config.proxy_name == f"dies-{worker}":
         os._exit(7)
-    if config.proxy_name == f"hangs-{worker}":
-        asyncio.get_running_loop().call_later(0.1, time.sleep, 3600)
 
     async def answer(reader, writer):
         metrics.tracked += 1
@@ -66,6 +64,8 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         answer, host, config.listen.port, reuse_port=config.workers > 1
     )
     lifecycle.ready(server.sockets[0].getsockname()[1])
+    if config.proxy_name == f"hangs-{worker}":
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 3600)
     await stop.wait()
     server.close()
     if config.proxy_name == "stubborn":
