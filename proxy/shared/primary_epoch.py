@@ -63,6 +63,12 @@ class PrimaryEpoch:
         self._comparing = asyncio.Lock()
         self._diverged: set[Server] = set()  # as the log says
 
+    def share(self, sharing: Sharing | None) -> None:
+        """Scopes are shared from now on, or no more."""
+        self._sharing = sharing
+        if sharing is not None and self.has_begun():
+            sharing.on_compared(self._topology.primary)
+
     def forget(self, server: Server) -> None:
         """A server is there no more."""
         self._diverged.discard(server)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from proxy import tasks
-from proxy.state.scope_file import ScopeFile
+from proxy.state.scope_file import ScopeFile, read_diverged
 from proxy.state.scope_numbers import ScopeNumbers
 from proxy.state.scope_rows import Change
 from proxy.state.sqlite_file import StateError
@@ -81,6 +81,8 @@ class KeptScopes:
         self._thread = ThreadPoolExecutor(1, "scope file")
         self._opening: asyncio.Future[ScopeFile] | None = None
         self._file: ScopeFile | None = None
+        self._alone = True  # no other process keeps scopes there that is known of
+        self._inherits = False  # the file was another process's
         self._numbers = ScopeNumbers(2 * limit + _AT_ONCE)  # dropped scopes have one for a while
         self._changed: dict[ScopeKey, ScopeState] = {}
         self._gone: list[int] = []  # numbers of dropped scopes that the file still has
@@ -90,13 +92,25 @@ class KeptScopes:
         self._pause_s = _FIRST_PAUSE_S
         self._task: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Restore what was kept, before any client is served."""
+    async def start(self, *, beside_another: bool = False) -> None:
+        """Restore what was kept, before any client is served.
+
+        Beside another process, which keeps its scopes in the file until it has gone, all scopes
+        begin as unknown, and are kept from `on_alone` on.
+        """
+        self._alone, self._inherits = not beside_another, beside_another
         try:
-            self._restore(await self._open())
+            if beside_another:
+                self._topology.remember_diverged(read_diverged(self._folder))
+            else:
+                self._restore(await self._open())
         except StateError as error:
             self._failed(error)
         self._task = tasks.start(self._run(), "kept scopes")
+
+    def on_alone(self) -> None:
+        """The other process has gone."""
+        self._alone = True
 
     async def stop(self) -> None:
         """Write what is not written yet, and close the file; no session is left."""
@@ -188,8 +202,9 @@ class KeptScopes:
             if self._file is None:
                 if self._stopping.is_set():
                     return
-                await self._pause(self._backoff())
-                await self._open_again()
+                await self._pause(self._backoff() if self._alone else EVERY_S)
+                if self._alone:
+                    await self._open_again()
                 continue
             await self._something.wait()
             self._something.clear()
@@ -323,6 +338,9 @@ class KeptScopes:
                 self._thread.submit(file_or_none.close)
             return
         self._forget_numbers()
+        if self._inherits:
+            self._inherits = False
+            self._topology.remember_diverged(file.diverged_gtids)  # it may have seen more
         self._diverged_gtids = None
         self.on_compared()
         self._share_unlogged(file)

@@ -204,14 +204,7 @@ class ScopeFile:
             count, lambda number: bool(self.doubt) or self.marks.is_set(number)
         )
         self.unlogged = _unlogged(self._connection)
-
-        diverged_gtids: dict[str, list[GtidRow]] = {}
-        for server_uuid, uuid, tag, start, end in self._connection.execute(
-            "SELECT server_uuid, source_uuid, gtid_tag, interval_start, interval_end"
-            " FROM strayed_gtids"
-        ):
-            diverged_gtids.setdefault(server_uuid, []).append((uuid, tag, start, end))
-        self.diverged_gtids = {uuid: from_rows(found) for uuid, found in diverged_gtids.items()}
+        self.diverged_gtids = _diverged(self._connection)
 
     # Writing
 
@@ -247,7 +240,7 @@ class ScopeFile:
 
 
 def read_unlogged(folder: Path) -> frozenset[ScopeKey] | None:
-    """Read in which scopes something was written without a GTID; no process has the file open.
+    """Read in which scopes something was written without a GTID.
 
     Returns:
         None for all of them; no scopes where there is no file.
@@ -255,17 +248,41 @@ def read_unlogged(folder: Path) -> frozenset[ScopeKey] | None:
     Raises:
         StateError: it cannot be read.
     """
+    nothing: frozenset[ScopeKey] | None = frozenset()
+    return _read_beside(folder, _unlogged, nothing)
+
+
+def read_diverged(folder: Path) -> dict[str, GtidSet]:
+    """Read which servers have diverged (`ScopeFile.diverged_gtids`); none where there is no file.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    return _read_beside(folder, _diverged, {})
+
+
+def _read_beside(folder: Path, read: Callable[[sqlite3.Connection], _T], nothing: _T) -> _T:
+    """Read the file, which another process may have open."""
     path = folder / FILE_NAME
     if not path.exists():
-        return frozenset()
+        return nothing
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            return _unlogged(connection) if version == _VERSION else frozenset()
-    except (sqlite3.Error, ValueError) as error:
+            return read(connection) if version == _VERSION else nothing
+    except (sqlite3.Error, MalformedGtidSetError, ValueError) as error:
         raise StateError(
             f"scope file {path}: {error}; move it away: scopes begin as unknown then"
         ) from error
+
+
+def _diverged(connection: sqlite3.Connection) -> dict[str, GtidSet]:
+    diverged_gtids: dict[str, list[GtidRow]] = {}
+    for server_uuid, uuid, tag, start, end in connection.execute(
+        "SELECT server_uuid, source_uuid, gtid_tag, interval_start, interval_end FROM strayed_gtids"
+    ):
+        diverged_gtids.setdefault(server_uuid, []).append((uuid, tag, start, end))
+    return {uuid: from_rows(found) for uuid, found in diverged_gtids.items()}
 
 
 def _unlogged(connection: sqlite3.Connection) -> frozenset[ScopeKey] | None:

@@ -1,8 +1,9 @@
 """The memory that the workers of a proxy share (`routing.consistency.scope_board`): a mapped file.
 
 The first process makes it anew at each start, before any worker runs: after a start all wide scopes
-are unknown. Only what is never forgotten is taken over: in which scopes something was written
-without a GTID. That is written to the disk at once.
+are unknown. A proxy that takes over from one that still runs has a file beside that one's. Only
+what is never forgotten is taken over: in which scopes something was written without a GTID. That is
+written to the disk at once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import fcntl
 import logging
 import mmap
+import operator
 import os
+import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +21,14 @@ from proxy.error_text import error_text
 from proxy.state import shared_file
 from proxy.state.scope_file import read_unlogged
 from proxy.state.sqlite_file import StateError, make_folder
-from routing.consistency.scope_board import ScopeBoard, prepare, size, unlogged_flags
+from routing.consistency.scope_board import (
+    READER,
+    ScopeBoard,
+    absorb_flags,
+    prepare,
+    size,
+    unlogged_flags,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +39,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "tidegate-scopes.shared"
+"""Of a proxy that was started while no other ran; successors have files of their own
+(`successor_name`)."""
+_ALL_NAMES: Final = "tidegate-scopes*.shared"
 
 
 class ScopeMemory(ScopeBoard):
@@ -37,14 +50,15 @@ class ScopeMemory(ScopeBoard):
     Args:
         folder: the state directory; `make` was called for it.
         workers: how many there are.
-        worker: the number of this one, from 0.
+        worker: the number of this one, from 0; `READER` for another proxy's.
+        name: of the file.
 
     Raises:
         StateError: there is no such file.
     """
 
-    def __init__(self, folder: Path, workers: int, worker: int) -> None:
-        path = folder / FILE_NAME
+    def __init__(self, folder: Path, workers: int, worker: int, name: str = FILE_NAME) -> None:
+        path = folder / name
         self._map = shared_file.mapped(path)
         try:
             super().__init__(memoryview(self._map), workers, worker)
@@ -97,7 +111,12 @@ def own(folder: Path) -> Iterator[None]:
         os.close(directory)
 
 
-def make(folder: Path, workers: int) -> None:
+def successor_name() -> str:
+    """A name for the file of a proxy that begins beside another one."""
+    return f"tidegate-scopes.{secrets.token_hex(6)}.shared"
+
+
+def make(folder: Path, workers: int, name: str = FILE_NAME) -> None:
     """Make the file, with what earlier files say of writes without a GTID.
 
     Raises:
@@ -105,16 +124,35 @@ def make(folder: Path, workers: int) -> None:
     """
     flags = kept_flags(folder)
     with (
-        shared_file.made(folder / FILE_NAME, size(workers)) as file,
+        shared_file.made(folder / name, size(workers)) as file,
         mmap.mmap(file, size(workers)) as memory,
         memoryview(memory) as view,
     ):
         prepare(view, flags)
-        board = ScopeBoard(view, workers, 0)
+        board = ScopeBoard(view, workers, READER)
         keys = _unlogged_by_one(folder)
         if keys is None or keys:
             board.add_unlogged(keys or ())
         board.close()
+
+
+def keep_only(folder: Path, name: str) -> None:
+    """Delete the files of other proxies, which have gone; what they never forget goes into `name`.
+
+    Raises:
+        StateError: a file cannot be read or written.
+    """
+    try:
+        flags = kept_flags(folder)
+        with (folder / name).open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+            with memoryview(memory) as view:
+                absorb_flags(view, flags)
+            memory.flush()
+        for path in folder.glob(_ALL_NAMES):
+            if path.name != name:
+                path.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:
+        raise StateError(f"{folder / name}: {error_text(error)}") from error
 
 
 def _unlogged_by_one(folder: Path) -> frozenset[ScopeKey] | None:
@@ -127,19 +165,25 @@ def _unlogged_by_one(folder: Path) -> frozenset[ScopeKey] | None:
 
 
 def kept_flags(folder: Path) -> bytes:
-    """What a run with several workers recorded of writes without a GTID; empty if nothing.
+    """What runs with several workers recorded of writes without a GTID; empty if nothing.
 
     Raises:
-        StateError: the file cannot be read.
+        StateError: a file cannot be read.
     """
-    path = folder / FILE_NAME
-    try:
-        with path.open("rb") as file:
-            return unlogged_flags(file.read(size(0)))
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise StateError(
-            f"{path}: {error.strerror}; it has the record of writes without a GTID: let Tidegate"
-            " read it"
-        ) from error
+    kept = b""
+    for path in sorted(folder.glob(_ALL_NAMES)):
+        try:
+            with path.open("rb") as file:
+                flags = unlogged_flags(file.read(size(0)))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StateError(
+                f"{path}: {error.strerror}; it has the record of writes without a GTID: let"
+                " Tidegate read it"
+            ) from error
+        if not kept:
+            kept = flags
+        elif flags:
+            kept = bytes(map(operator.or_, kept, flags))
+    return kept

@@ -452,10 +452,10 @@ class Scopes:
         """Those that are alive."""
         return list(self._states.values())
 
-    def share(self, sharer: Sharer) -> None:
-        """From now on `sharer` shares all scopes with other workers."""
+    def share(self, sharer: Sharer | None) -> None:
+        """From now on `sharer` shares all scopes with other workers, or nobody does."""
         self._sharer = sharer
-        self.in_use = True
+        self.in_use = sharer is not None or bool(self._states)
 
     def get(
         self, kind: Scope, key: str, term: int, now: float, remembers: bool = False

@@ -95,6 +95,9 @@ class Incarnation(NamedTuple):
 
 UNKNOWN: Final = Incarnation(0, 0.0, 0.0)
 
+READER: Final = -1
+"""In place of a worker's number: a process of another proxy, which only reads the board."""
+
 Mark: TypeAlias = tuple[int, int]
 """A worker's generation, and the version of one of its slots, which may be of an older one."""
 
@@ -144,6 +147,13 @@ def unlogged_flags(memory: bytes | memoryview) -> bytes:
     return bytes(memory[:_READS])
 
 
+def absorb_flags(memory: memoryview, flags: bytes) -> None:
+    """Add the flags of another board (`unlogged_flags`) to those of this one."""
+    for at in range(_ALL_UNLOGGED, len(flags)):
+        if flags[at]:
+            memory[at] = 1
+
+
 def flag_of(key: ScopeKey) -> int:
     """Which flag of writes without a GTID is a scope's."""
     return _hash(key) % _FLAGS
@@ -160,7 +170,7 @@ class ScopeBoard:
     Args:
         memory: what all workers share, prepared.
         workers: how many there are.
-        worker: the number of this one, from 0.
+        worker: the number of this one, from 0; `READER` for one that has no slots there.
 
     Attributes:
         others: the numbers of the others.
@@ -182,9 +192,11 @@ class ScopeBoard:
         self._places = tuple(  # in words: of a worker's generation, and of its first slot
             [(_generation_at(other), self._slot_at(other, 0) // 8) for other in self.others]
         )
-        generation = self.generation(worker) % ((1 << _GENERATION_BITS) - 1) + 1
-        self._base = generation << _VERSION_BITS
-        self._words[_generation_at(worker)] = generation
+        self._base = 0
+        if worker != READER:
+            generation = self.generation(worker) % ((1 << _GENERATION_BITS) - 1) + 1
+            self._base = generation << _VERSION_BITS
+            self._words[_generation_at(worker)] = generation
 
     def close(self) -> None:
         """Let go of the memory."""

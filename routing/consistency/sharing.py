@@ -4,6 +4,10 @@ Sessions enter what they write into *contributions*, one for each row of the boa
 reads. Before a scope is read it is *refreshed*: what the others' slots have gained since the last
 time is recorded in it, doubts as doubts of its own. From then on it behaves like a scope of one
 worker. `scope_board` has the theory of the memory.
+
+While a proxy hands over to its successor, both serve clients, and each has a board of its own. Each
+*links* the other's and reads it as it reads other workers' slots: the first look at a row there is
+a doubt, since what was written before it was read is not in it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from routing.consistency.scope_board import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from routing.consistency.scope import ScopeKey
     from routing.consistency.scope_board import ScopeBoard
@@ -115,12 +119,14 @@ class Sharing:
         incarnation: the primary that contributions were last compared with.
         torn: how often a slot could not be read.
         overflowed: how often a slot had no room for what was to be in it.
+        linked: views of the boards of other proxies, which share the scopes meanwhile.
     """
 
     board: ScopeBoard
     incarnation: Incarnation = UNKNOWN
     torn: int = 0
     overflowed: int = 0
+    linked: list[Sharing] = field(default_factory=list)
     _contributions: dict[int, Contribution] = field(default_factory=dict)
     _read: dict[ScopeKey, _Read] = field(default_factory=dict)
     _rows: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
@@ -141,6 +147,8 @@ class Sharing:
     def on_unlogged_write(self, keys: Sequence[ScopeKey]) -> None:
         """Something without a GTID was written in these scopes; empty means in any."""
         self.board.add_unlogged(keys)
+        for other in self.linked:
+            other.board.add_unlogged(keys)
 
     def _contribution(self, row: int) -> Contribution:
         contribution = self._contributions.get(row)
@@ -175,10 +183,29 @@ class Sharing:
         for number, mark in board.news(read.row, read.marks):
             self._take(number, mark, scope, read, now)
         read.is_new = False
+        if self.linked:
+            for other in self.linked:
+                other.refresh(scope, remembers, now)
 
     def on_drop(self, scope: ScopeState) -> None:
         """The scope is not alive any more."""
         self._read.pop((scope.kind, scope.key), None)
+        for other in self.linked:
+            other.on_drop(scope)
+
+    # Other proxies
+
+    def link(self, board: ScopeBoard) -> None:
+        """From now on scopes require what another proxy adds, too; the view has no slots there."""
+        self.linked.append(Sharing(board, self.incarnation))
+
+    def unlink(self, scopes: Iterable[ScopeState], now: float) -> None:
+        """Take what other proxies have added to the scopes that are alive; they add no more."""
+        for scope in scopes:
+            for other in self.linked:
+                read = other._read.get((scope.kind, scope.key))
+                other.refresh(scope, read is not None and read.remembers, now)
+        self.linked.clear()
 
     def _take(self, number: int, mark: Mark, scope: ScopeState, read: _Read, now: float) -> None:
         """Take over what the slot of the other worker with this number has gained."""
@@ -216,6 +243,8 @@ class Sharing:
     def on_compared(self, primary: Server) -> None:
         """All contributions were compared with what this primary has."""
         self.incarnation = Incarnation.of(primary.uuid, primary.started)
+        for other in self.linked:
+            other.incarnation = self.incarnation
 
 
 def _length(gtids: GtidSet) -> int:
