@@ -22,10 +22,11 @@ from proxy import log, unix_socket
 from proxy.acceptor import lacks_ipv6
 from proxy.address import Address
 from proxy.config import Config
+from proxy.control.server import ControlServer
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.reload import command as reload_command
 from proxy.reload.answer import Answer
-from proxy.reload.control_socket import ControlSocket
 from proxy.reload.hangup import Hangup
 from proxy.reload.reloader import CannotReloadError, Reloader
 from proxy.reload.source import Change, Source
@@ -146,11 +147,12 @@ def _reloading(
     if start.control_path is None:
         yield reloader.reload
         return
+    commands = {reload_command.NAME: reload_command.answering(reloader.reload)}
+    control = ControlServer(start.control_path, commands, lambda: False)
     try:
-        control = ControlSocket(start.control_path, reloader.reload)
+        control.start()
     except OSError as error:
         raise CannotServeError(f"control-socket {start.control_path}: {error.strerror}") from error
-    control.start()
     try:
         yield reloader.reload
     finally:

@@ -47,8 +47,8 @@ FOLDERS = {
         *("session", "policy", "request"),
     ),
     "proxy": (
-        *("config", "binlog", "tls", "reload", "observe", "state", "server", "shared", "monitor"),
-        *("client", "check", "serve", "workers", "cli"),
+        *("config", "binlog", "tls", "control", "reload", "observe", "state", "server", "shared"),
+        *("monitor", "client", "check", "serve", "workers", "cli"),
     ),
     "proxy.server": ("connection", "query", "connect", "pool", "logins"),
     "proxy.client": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -52,25 +51,22 @@ class Answer:
             lines.append(f"needs a restart: {', '.join(self.needs_restart)}")
         return [*lines, *(f"warning: {warning}" for warning in self.warnings)]
 
-    def to_json(self) -> str:
-        """The answer as one line."""
-        return json.dumps(dataclasses.asdict(self))
+    def to_message(self) -> dict[str, tuple[str, ...]]:
+        """The answer as a message of the control socket."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
-    def from_json(cls, line: str) -> Answer:
-        """Read what `to_json` made.
+    def from_message(cls, message: Mapping[str, object]) -> Answer:
+        """Read what `to_message` made.
 
         Raises:
-            ValueError, TypeError: it is something else.
+            TypeError: it is something else.
         """
-        values: object = json.loads(line)
-        if not isinstance(values, dict):
-            raise TypeError("no object")
-        return cls(*(_texts(values, field.name) for field in dataclasses.fields(cls)))
+        return cls(*(_texts(message, field.name) for field in dataclasses.fields(cls)))
 
 
-def _texts(values: Mapping[object, object], name: str) -> tuple[str, ...]:
-    found = values.get(name)
-    if not isinstance(found, list):
+def _texts(message: Mapping[str, object], name: str) -> tuple[str, ...]:
+    found = message.get(name)
+    if not isinstance(found, list | tuple):
         raise TypeError(f"no list {name}")
     return tuple(str(text) for text in found)

@@ -1,16 +1,20 @@
-"""The command `tidegate reload`."""
+"""The command `tidegate reload`, and how the running proxy answers it."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from proxy.error_text import error_text
-from proxy.reload.answer import FAILED
-from proxy.reload.control_socket import ask
+from proxy.control.connection import ControlConnection, ControlError, Message, connect
+from proxy.reload.answer import FAILED, Answer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+NAME: Final = "reload"
+_ANSWER_S: Final = 120.0
+"""How long the command waits for the answer."""
 
 
 def run(path: Path) -> int:
@@ -22,13 +26,41 @@ def run(path: Path) -> int:
     """
     try:
         answer = ask(path)
-    except (FileNotFoundError, ConnectionRefusedError) as error:
-        print(f"tidegate: no proxy listens at {path}: {error.strerror}", file=sys.stderr)
-        return FAILED
-    except (OSError, ValueError, TypeError) as error:
-        print(f"tidegate: {path}: no answer: {error_text(error)}", file=sys.stderr)
+    except ControlError as error:
+        print(f"tidegate: {error}", file=sys.stderr)
         return FAILED
     for line in answer.lines:
         problem = line.startswith(("error:", "warning:"))
         print(f"tidegate: {line}", file=sys.stderr if problem else sys.stdout)
     return answer.status
+
+
+def ask(path: Path) -> Answer:
+    """Ask the proxy whose control socket that is for a reload.
+
+    Raises:
+        ControlError: nobody answers there, or something else does.
+    """
+    connection = connect(path)
+    if connection is None:
+        raise ControlError(f"no proxy listens at {path}")
+    try:
+        connection.send({"command": NAME})
+        message = connection.receive_plain(_ANSWER_S)
+    finally:
+        connection.close()
+    if "error" in message:
+        return Answer(errors=(str(message["error"]),))
+    try:
+        return Answer.from_message(message)
+    except TypeError as error:
+        raise ControlError(f"{path}: no answer to a reload: {error}") from error
+
+
+def answering(reload: Callable[[], Answer]) -> Callable[[ControlConnection, Message], None]:
+    """What the proxy does at the command (`proxy.control.server`)."""
+
+    def answer(connection: ControlConnection, _: Message) -> None:
+        connection.send(reload().to_message())
+
+    return answer

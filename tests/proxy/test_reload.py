@@ -1,9 +1,9 @@
 """How a reload is asked for, one after the other, and what is answered."""
 
+import json
 import os
 import signal
 import socket
-import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +15,9 @@ import pytest
 from proxy import cli
 from proxy.address import Address
 from proxy.config import Config, ConfigError
+from proxy.control.server import ControlServer
 from proxy.reload.answer import Answer
-from proxy.reload.control_socket import ControlSocket, ask
+from proxy.reload.command import NAME, answering, ask
 from proxy.reload.hangup import Hangup
 from proxy.reload.reloader import CannotReloadError, Reloader
 from proxy.reload.source import Change, Source
@@ -42,56 +43,15 @@ def ring() -> KeyRing:
 
 @pytest.fixture
 def control(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / ("long" * 50) / "control.sock"  # longer than a socket's path may be
-    path.parent.mkdir()
-    serving = ControlSocket(path, lambda: ANSWER)
+    path = tmp_path / "control.sock"
+    serving = ControlServer(path, {NAME: answering(lambda: ANSWER)}, lambda: False)
     serving.start()
     yield path
     serving.stop()
-    assert not path.exists()
 
 
 def test_an_answer_goes_through_the_socket(control: Path) -> None:
     assert ask(control) == ANSWER
-    assert stat.S_IMODE(control.stat().st_mode) == 0o600
-
-
-@pytest.mark.parametrize("request_", [b"", b"stop\n", b"reload", b"x" * 100_000])
-def test_whatever_else_is_sent_is_refused(control: Path, request_: bytes) -> None:
-    with socket.socket(socket.AF_UNIX) as client:
-        folder = os.open(control.parent, os.O_PATH)
-        client.connect(f"/proc/self/fd/{folder}/{control.name}")
-        os.close(folder)
-        client.settimeout(20)
-        try:
-            client.sendall(request_)
-            client.shutdown(socket.SHUT_WR)
-            answer = client.recv(4096)
-        except (BrokenPipeError, ConnectionResetError):
-            answer = b"one line"  # it did not even read all of it
-    assert b"one line" in answer
-    assert ask(control) == ANSWER
-
-
-def test_a_successor_takes_the_socket_over(tmp_path: Path) -> None:
-    path = tmp_path / "control.sock"
-    first = ControlSocket(path, lambda: ANSWER)
-    second = ControlSocket(path, lambda: replace(ANSWER, errors=("second",)))
-    first.start()
-    second.start()
-    first.stop()
-    assert ask(path).errors == ("second",)
-    second.stop()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "control.sock"
-    path.write_text("mine")
-    with pytest.raises(FileExistsError):
-        ControlSocket(path, lambda: ANSWER)
-    assert path.read_text() == "mine"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
@@ -107,13 +67,21 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
 )
 def test_an_answer_says_what_came_of_it(answer: Answer, status: int, lines: list[str]) -> None:
     assert (answer.status, answer.lines) == (status, lines)
-    assert Answer.from_json(answer.to_json()) == answer
+    assert Answer.from_message(json.loads(json.dumps(answer.to_message()))) == answer
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"applied": 1}', "nothing"])
-def test_another_answer_is_an_error(text: str) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        Answer.from_json(text)
+@pytest.mark.parametrize("message", [{}, {"applied": 1}, {"applied": [], "errors": "none"}])
+def test_another_answer_is_an_error(message: dict[str, object]) -> None:
+    with pytest.raises(TypeError):
+        Answer.from_message(message)
+
+
+def test_a_proxy_that_cannot_reload_says_so(tmp_path: Path) -> None:
+    serving = ControlServer(tmp_path / "control.sock", {}, lambda: False)
+    serving.start()
+    (error,) = ask(tmp_path / "control.sock").errors
+    serving.stop()
+    assert "no such command" in error
 
 
 @pytest.mark.usefixtures("_hangup")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from proxy.reload.answer import Answer
-from proxy.reload.control_socket import ask
+from proxy.reload.command import ask
 from scripts.ports import reserve_port
 from tests.support.waiting import eventually
 
@@ -39,7 +39,8 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         line = (await reader.readline()).decode().strip()
         if line == "reload":
             answers = await asyncio.gather(live.reload(), live.reload())
-            writer.write("".join(answer.to_json() + chr(10) for answer in answers).encode())
+            lines = [json.dumps(answer.to_message()) + chr(10) for answer in answers]
+            writer.write("".join(lines).encode())
         else:
             about = {"pid": os.getpid(), "worker": worker, "budget": live.config.wait_budget}
             writer.write(json.dumps(about).encode())
@@ -133,7 +134,7 @@ class Running:
         return {answer["budget"] for answer in self.about().values()}
 
     def reload_from_a_worker(self) -> list[Answer]:
-        return [Answer.from_json(line) for line in self._talk("reload").splitlines()]
+        return [Answer.from_message(json.loads(line)) for line in self._talk("reload").splitlines()]
 
     def end(self) -> None:
         self.process.kill()

@@ -16,7 +16,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from proxy.reload.control_socket import ask
+from proxy.reload.command import ask
 from proxy.tls.materials import self_signed
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
@@ -86,8 +86,8 @@ class Configured:
 
     def ask(self) -> dict[str, Any]:
         """Ask at the control socket, as `tidegate reload` does."""
-        found: dict[str, Any] = json.loads(ask(self.state / "control.sock").to_json())
-        return found
+        answer = ask(self.state / "control.sock").to_message()
+        return {name: list(texts) for name, texts in answer.items()}
 
     def hang_up(self) -> None:
         """Send SIGHUP, and wait until the reload has ended."""
