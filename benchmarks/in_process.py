@@ -1,6 +1,7 @@
 """A proxy in this process, in front of the mocker, and a client, to look into the proxy's work."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -76,8 +77,10 @@ async def serving(apply_delay: float, routing_log: Path | None = None) -> AsyncI
         await monitor.start()
         await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
         listener = Listener(proxy)
+        listening = socket.create_server(("127.0.0.1", 0))
+        listener.start_at(listening)
         try:
-            yield await listener.start(reuse_port=False)
+            yield listening.getsockname()[1]
         finally:
             listener.stop()
             await monitor.stop()

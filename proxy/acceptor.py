@@ -6,7 +6,6 @@ An event loop's own server stops for good where `accept` fails, or drops clients
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 from typing import TYPE_CHECKING, Final
@@ -16,7 +15,7 @@ from proxy.address import LOCALHOST, Address
 from proxy.error_text import error_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
 
 _log = logging.getLogger(__name__)
 
@@ -27,20 +26,6 @@ _AT_ONCE: Final = 64
 
 _REST_S: Final = 1.0
 """Pause after `accept` has failed; clients that connect meanwhile wait in the backlog."""
-
-
-def lacks_ipv6(
-    error: OSError, family: socket.AddressFamily, found: Sequence[tuple[object, ...]]
-) -> bool:
-    """Whether an address cannot be used only because IPv6 is not there, or switched off.
-
-    `found` are all addresses of the name, each with its family first.
-    """
-    return (
-        error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-        and family == socket.AF_INET6
-        and any(other[0] == socket.AF_INET for other in found)
-    )
 
 
 class Acceptor:
@@ -60,56 +45,43 @@ class Acceptor:
         self._sockets: list[socket.socket] = []
         self._resting: dict[socket.socket, asyncio.TimerHandle] = {}
         self._lacking = False  # `accept` failed, which was logged
-
-    async def start(self, *, reuse_port: bool) -> int:
-        """Listen; return the port.
-
-        Raises:
-            OSError: the address cannot be used.
-        """
-        port = self._address.port
-        found = await asyncio.get_running_loop().getaddrinfo(
-            self._address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        try:
-            for family, _, _, _, where in dict.fromkeys(found):
-                try:
-                    listening = socket.create_server(
-                        (where[0], port, *where[2:]),
-                        family=family,
-                        backlog=_BACKLOG,
-                        reuse_port=reuse_port,
-                    )
-                except OSError as error:
-                    if lacks_ipv6(error, family, found):
-                        continue
-                    raise
-                self._sockets.append(listening)
-                listening.setblocking(False)
-                port = listening.getsockname()[1]
-        except OSError:
-            self._close()
-            raise
-        for listening in self._sockets:
-            self._listen(listening)
-        return port
+        self._paused = False
 
     def start_at(self, listening: socket.socket) -> None:
-        """Accept at a socket that listens already; it is closed at the stop."""
+        """Accept at a socket that is bound; it is closed at the stop.
+
+        Raises:
+            OSError: it cannot listen.
+        """
         listening.setblocking(False)
+        if listening.family != socket.AF_UNIX:
+            # A later start binds beside connections that this one has closed.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.listen(_BACKLOG)
         self._sockets.append(listening)
         self._listen(listening)
 
-    def stop(self) -> None:
-        """Accept no more connections."""
+    def pause(self) -> None:
+        """Accept no connections for now; they wait in the backlog."""
+        if self._paused:
+            return
+        self._paused = True
         for listening in self._sockets:
             if listening in self._resting:
                 self._resting.pop(listening).cancel()
             else:
                 asyncio.get_running_loop().remove_reader(listening)
-        self._close()
 
-    def _close(self) -> None:
+    def resume(self) -> None:
+        """Accept connections again."""
+        if self._paused:
+            self._paused = False
+            for listening in self._sockets:
+                self._listen(listening)
+
+    def stop(self) -> None:
+        """Accept no more connections."""
+        self.pause()
         for listening in self._sockets:
             listening.close()
         self._sockets.clear()

@@ -11,9 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
-from proxy.address import Address
-from proxy.client.admin.listener import AdminListener
-from proxy.client.listener import Listener
+from proxy.client.listeners import Listeners
 from proxy.config_changes import follow_changes
 from proxy.drain import drain
 from proxy.monitor.liveness import Liveness
@@ -232,10 +230,10 @@ async def serve(
         routing_log: where records go, already started; None if there is no log.
         worker: its number, from 0.
         stop: set it to end.
-        lifecycle: is told the port of `listen` once clients can connect.
+        lifecycle: has the sockets, and is told the port of `listen` once clients can connect.
 
     Raises:
-        OSError: an address cannot be listened on.
+        OSError: a socket cannot be listened on.
         StateError: the state directory cannot be used.
     """
     records = None if routing_log is None else routing_log.records
@@ -259,24 +257,13 @@ async def serve(
     names.start()
     await monitor.start()
     await shared.server_greeting.learn(shared.topology.primary, live.config, metrics)
-    listeners = [Listener(shared, address) for address in live.config.addresses]
+    listeners = Listeners(shared)
     liveness = Liveness(shared)
-    ports = [await listener.start(reuse_port=live.config.workers > 1) for listener in listeners]
-    if lifecycle.unix_socket is not None:
-        at_socket = Listener(shared, Address(lifecycle.unix_socket.getsockname(), 0))
-        at_socket.start_at(lifecycle.unix_socket)
-        listeners.append(at_socket)
     # Objects that exist now stay for good, and neither statements nor sessions leave reference
     # cycles behind: let the garbage collector look only at newer objects, and seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    admin_listener: AdminListener | None = None
-    admin_address = live.config.admin_listen
-    if admin_address is not None:
-        admin_listener = AdminListener(shared, admin_address)
-        port = await admin_listener.start(reuse_port=live.config.workers > 1)
-        _log.info("worker %d listens on port %d for admins", worker, port)
     liveness.start()
     idle_release.start()
     idle_timeout.start()
@@ -284,21 +271,19 @@ async def serve(
     keepalive.start()
     memory_release = MemoryRelease(lambda: connection_count(shared), malloc_trim())
     memory_release.start()
-    lifecycle.ready(ports[0])
-    where = ", ".join(str(port) for port in ports)
-    _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
     try:
+        ports = listeners.start_at(lifecycle.sockets)
+        lifecycle.ready(ports[0])
+        where = ", ".join(map(str, ports))
+        _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
         await stop.wait()
         metrics.draining = True
         await asyncio.sleep(live.config.drain_delay)
-        for listener in listeners:
-            listener.stop()
+        listeners.stop()
         await drain(shared)
     finally:
-        for listener in listeners:
-            listener.stop()
-        if admin_listener is not None:
-            admin_listener.stop()
+        listeners.stop()
+        listeners.stop_admins()
         await monitor.stop()
         await names.stop()
         await liveness.stop()

@@ -16,7 +16,6 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from types import FrameType
 from typing import Final
 
 from proxy.config import Config
+from proxy.listening_sockets import ListeningSockets, OpenSocket
 from proxy.observe.snapshot import Snapshot
 from proxy.reload.answer import Answer
 from proxy.reload.reloader import CannotReloadError
@@ -92,16 +92,16 @@ class ChildWorker:
         self._changing: list[Callable[[str], None]] = []  # told how each change went
 
     def start(
-        self, serve: Serve, config: Config, ring: KeyRing, unix_socket: socket.socket | None
+        self, serve: Serve, config: Config, ring: KeyRing, sockets: tuple[OpenSocket, ...]
     ) -> None:
-        """Start a process, which inherits the socket; it sends the port that it listens on."""
+        """Start a process, which inherits the sockets; it sends the port that it listens on."""
         context = multiprocessing.get_context("spawn")
         pipe, far_end = context.Pipe()
         self.restart_at = None
         self._started_at = time.monotonic()
         self.process = context.Process(
             target=child,
-            args=(serve, config, ring, self.number, far_end, unix_socket),
+            args=(serve, config, ring, self.number, far_end, sockets),
             name=f"worker {self.number}",
             daemon=True,
         )
@@ -257,10 +257,11 @@ class Supervisor:
     """Starts, watches and stops the workers.
 
     Args:
-        config: with the port that all workers listen on, never 0.
+        config: the configuration.
         ring: the keys that all workers share.
         serve: the proxy itself.
         lifecycle: who is told of all workers together.
+        sockets: where the workers accept clients.
 
     Attributes:
         restarts: number of workers that ended unexpectedly and were started again.
@@ -268,8 +269,16 @@ class Supervisor:
 
     """
 
-    def __init__(self, config: Config, ring: KeyRing, serve: Serve, lifecycle: Lifecycle) -> None:
+    def __init__(
+        self,
+        config: Config,
+        ring: KeyRing,
+        serve: Serve,
+        lifecycle: Lifecycle,
+        sockets: ListeningSockets,
+    ) -> None:
         self.restarts = 0
+        self._sockets = sockets
         self.reload: Callable[[], Answer] | None = None
         self._changes: SimpleQueue[tuple[Change, Callable[[int, str], None]]] = SimpleQueue()
         self._up = threading.Event()  # all have come up, or it stops
@@ -297,7 +306,7 @@ class Supervisor:
         }
         try:
             for worker in self._workers:
-                self._start(worker)
+                self._start_worker(worker)
             while self._stop_deadline is None or any(self._handles()):
                 ready = wait([self._wake_read, *self._handles()], self._timeout())
                 if self._wake_read in ready:
@@ -404,7 +413,7 @@ class Supervisor:
         if self._stop_deadline is None:
             for worker in self._workers:
                 if worker.restart_at is not None and worker.restart_at <= now:
-                    self._start(worker)
+                    self._start_worker(worker)
             if now >= self._heartbeat_at:
                 self._heartbeat_at = now + HEARTBEAT_INTERVAL_S
                 self._ask_for_heartbeats()
@@ -414,7 +423,7 @@ class Supervisor:
         if not self._came_up and all(worker.port for worker in self._workers):
             self._came_up = True
             self._up.set()
-            self._lifecycle.ready(self._config.listen.port)
+            self._lifecycle.ready(self._sockets.port)
 
     def _take_changes(self) -> None:
         """Give the workers the configurations that came from other threads."""
@@ -444,8 +453,7 @@ class Supervisor:
         """Act on how far the workers are on the way to their end."""
         if self._accepts_until is not None and now >= self._accepts_until:
             self._accepts_until = None
-            if self._lifecycle.unix_socket is not None:
-                self._lifecycle.unix_socket.close()  # or clients would wait in its backlog
+            self._sockets.close()  # or clients would wait in their backlogs
         late = self._stop_deadline is not None and now >= self._stop_deadline
         if not self._killed and (self._signals > 1 or late):
             self._kill()
@@ -462,6 +470,7 @@ class Supervisor:
 
     def _worker_ended(self, worker: ChildWorker, status: int) -> None:
         how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+        self._sockets.on_worker_ended(worker.number, len(self._workers))
         if self._stop_deadline is not None:
             if status:
                 _log.warning("worker %d ended by %s", worker.number, how)
@@ -476,8 +485,9 @@ class Supervisor:
                 "worker %d ended by %s; starting it again in %g s", worker.number, how, pause
             )
 
-    def _start(self, worker: ChildWorker) -> None:
-        worker.start(self._serve, self._config, self._ring, self._lifecycle.unix_socket)
+    def _start_worker(self, worker: ChildWorker) -> None:
+        sockets = self._sockets.of_worker(worker.number, len(self._workers))
+        worker.start(self._serve, self._config, self._ring, sockets)
 
     def _stop(self) -> None:
         self._lifecycle.stopping()

@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LONGEST: Final = 107
@@ -26,9 +24,8 @@ class UnixSocketError(Exception):
     """The socket cannot be bound; the message names it and says what to do."""
 
 
-@contextmanager
-def listening(path: Path, mode: int) -> Iterator[socket.socket]:
-    """Listen at a path meanwhile; the file is removed at the end.
+def bind(path: Path, mode: int) -> socket.socket:
+    """Listen at a path.
 
     A file that a killed process has left is replaced; one at which somebody listens is not.
 
@@ -41,30 +38,29 @@ def listening(path: Path, mode: int) -> Iterator[socket.socket]:
     """
     try:
         _remove_stale(path)
-        bound = _bind(path, mode)
-        made = path.lstat()
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            bound.bind(str(path))
+            path.chmod(mode)  # before anybody can connect
+            bound.listen(_BACKLOG)
+        except OSError:
+            bound.close()
+            raise
     except OSError as error:
         raise UnixSocketError(
             f"socket {path}: {error.strerror}; it must be in a directory that is there and that"
             " Tidegate may write"
         ) from error
-    with bound:
-        try:
-            yield bound
-        finally:
-            _remove(path, made)
-
-
-def _bind(path: Path, mode: int) -> socket.socket:
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        bound.bind(str(path))
-        path.chmod(mode)  # before anybody can connect
-        bound.listen(_BACKLOG)
-    except OSError:
-        bound.close()
-        raise
     return bound
+
+
+def remove(path: Path, made: os.stat_result) -> None:
+    """Remove the file, unless it is another one by now, or a successor listens there."""
+    try:
+        if os.path.samestat(path.lstat(), made) and not _somebody_listens(path):
+            path.unlink()
+    except OSError:
+        return  # somebody has removed it, or its directory
 
 
 def _remove_stale(path: Path) -> None:
@@ -78,24 +74,20 @@ def _remove_stale(path: Path) -> None:
         raise UnixSocketError(
             f"socket {path}: there is a file that is no socket; remove it, or name another path"
         )
+    if _somebody_listens(path):
+        raise UnixSocketError(
+            f"socket {path}: another process listens there; stop it, or name another path"
+        )
+    path.unlink(missing_ok=True)
+
+
+def _somebody_listens(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_S)
         try:
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
-            return
+            return False
         except (TimeoutError, BlockingIOError):
             pass  # its backlog is full
-    raise UnixSocketError(
-        f"socket {path}: another process listens there; stop it, or name another path"
-    )
-
-
-def _remove(path: Path, made: os.stat_result) -> None:
-    """Remove the file, unless it is another one by now."""
-    try:
-        if os.path.samestat(path.lstat(), made):
-            path.unlink()
-    except OSError:
-        return  # somebody has removed it, or its directory
+    return True

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -17,6 +16,7 @@ import uvloop
 from proxy import log
 from proxy.config import Config, ConfigError
 from proxy.error_text import error_text
+from proxy.listening_sockets import OpenSocket
 from proxy.live_config import LiveConfig
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
@@ -145,7 +145,7 @@ class Lifecycle:
         alive: called again and again while its event loop runs.
         alive_interval: how often, s; 0: never.
         signals: the signals that stop it.
-        unix_socket: at which it accepts clients, too, with other workers; None if there is none.
+        sockets: at which it accepts clients and operators.
     """
 
     ready: Callable[[int], None]
@@ -154,7 +154,7 @@ class Lifecycle:
     alive: Callable[[], None] = _nothing
     alive_interval: float = 0.0
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
-    unix_socket: socket.socket | None = None
+    sockets: tuple[OpenSocket, ...] = ()
 
 
 Serve = Callable[
@@ -298,7 +298,7 @@ def child(
     ring: KeyRing,
     worker: int,
     pipe: Connection,
-    unix_socket: socket.socket | None,
+    sockets: tuple[OpenSocket, ...],
 ) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor reads the configuration for all
@@ -309,7 +309,7 @@ def child(
         supervisor.report,
         supervisor.listen,
         signals=(signal.SIGTERM,),
-        unix_socket=unix_socket,
+        sockets=sockets,
     )
     raise SystemExit(run_worker(serve, config, ring, supervisor.metrics, worker, lifecycle))
 

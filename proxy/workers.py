@@ -6,7 +6,6 @@ import logging
 import os
 import platform
 import resource
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -18,11 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from protocol import compiled
-from proxy import log, unix_socket
-from proxy.acceptor import lacks_ipv6
+from proxy import log
 from proxy.address import Address
 from proxy.config import Config
 from proxy.control.server import ControlServer
+from proxy.listening_sockets import CannotServeError, ListeningSockets, activated
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.reload import command as reload_command
@@ -42,7 +41,6 @@ from proxy.state.sqlite_file import StateError, make_folder
 from proxy.state.state_file import StateFile
 from proxy.supervisor import CHANGE_TIMEOUT_S, DRAINING, NOT_SERVING, Supervisor
 from proxy.tls.materials import KeyRing, build, make_key_ring
-from proxy.unix_socket import UnixSocketError
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, WorkerLoop, run_worker
 
@@ -53,10 +51,6 @@ _COUNTED: Final = frozenset({"max-connections", "kept-connections", "replicas"})
 """Options that decide how many open files there may be."""
 _MOST_FOUND: Final = 8
 """How many replicas open files are counted for where they are found: a group has 9 members."""
-
-
-class CannotServeError(Exception):
-    """An address cannot be listened on."""
 
 
 class Reading(NamedTuple):
@@ -93,13 +87,13 @@ def run(config: Config, serve: Serve = serve_clients, reading: Reading | None = 
     control_path = config.control_path
     given = config
     try:
-        with _state_dir(config) as state_dir, _unix_socket(config) as bound:
+        with _state_dir(config) as state_dir, _listening(config) as sockets:
             config = dataclasses.replace(config, state_dir=state_dir)
             start = _Start(given, config, ring, reading, control_path)
             if config.workers == 1:
-                return _run_here(start, serve, bound)
-            return _run_supervised(start, serve, bound)
-    except (CannotServeError, StateError, UnixSocketError) as error:
+                return _run_here(start, serve, sockets)
+            return _run_supervised(start, serve, sockets)
+    except (CannotServeError, StateError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
 
@@ -204,17 +198,19 @@ def _prepared(folder: Path, config: Config) -> Iterator[None]:
 
 
 @contextmanager
-def _unix_socket(config: Config) -> Iterator[socket.socket | None]:
-    """The Unix socket at which clients connect, if there is to be one.
+def _listening(config: Config) -> Iterator[ListeningSockets]:
+    """The sockets at which clients connect, for as long as the proxy runs.
 
     Raises:
-        UnixSocketError: it cannot be bound.
+        CannotServeError: an address cannot be used.
     """
-    if config.socket is None:
-        yield None
-        return
-    with unix_socket.listening(config.socket.absolute(), int(config.socket_mode, 8)) as bound:
-        yield bound
+    sockets = ListeningSockets()
+    try:
+        sockets.open(config, activated(os.environ))
+        yield sockets
+    finally:
+        sockets.close()
+        sockets.remove_file()
 
 
 class _OnlyWorker:
@@ -255,7 +251,7 @@ class _OnlyWorker:
         return [error] if error else []
 
 
-def _run_here(start: _Start, serve: Serve, bound: socket.socket | None) -> int:
+def _run_here(start: _Start, serve: Serve, sockets: ListeningSockets) -> int:
     config = start.config
     metrics = Metrics()
     worker = _OnlyWorker()
@@ -285,45 +281,32 @@ def _run_here(start: _Start, serve: Serve, bound: socket.socket | None) -> int:
         stopping=stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
-        unix_socket=bound,
+        sockets=sockets.of_worker(0, 1),
     )
     collector = WorkersCollector(lambda: {0: metrics.snapshot()}, lambda: 0, _build())
     with (
         _reloading(start, worker.change, manager) as reload,
-        _serving_metrics(config, collector, trouble, asked),
+        _serving_metrics(config, collector, trouble, asked, sockets),
     ):
         return run_worker(serve, config, start.ring, metrics, 0, lifecycle)
 
 
-def _run_supervised(start: _Start, serve: Serve, bound: socket.socket | None) -> int:
+def _run_supervised(start: _Start, serve: Serve, sockets: ListeningSockets) -> int:
     config = start.config
-    reservations: list[socket.socket] = []
-    try:
-        port, *_ = [_reserve(address, reservations) for address in config.addresses]
-        config = dataclasses.replace(config, listen=Address(config.listen.host, port))
-        if config.admin_listen is not None:
-            port = _reserve(config.admin_listen, reservations)
-            admin_listen = Address(config.admin_listen.host, port)
-            config = dataclasses.replace(config, admin_listen=admin_listen)
-        manager = ServiceManager(os.environ)
-        lifecycle = Lifecycle(
-            lambda port: _tell_ready(config, port, manager),
-            stopping=manager.stopping,
-            alive=manager.alive,  # as often as the workers owe a heartbeat
-            unix_socket=bound,
-        )
-        supervisor = Supervisor(config, start.ring, serve, lifecycle)
-        start = dataclasses.replace(start, config=config)
-        collector = WorkersCollector(supervisor.snapshots, lambda: supervisor.restarts, _build())
-        with (
-            _reloading(start, supervisor.change, manager) as supervisor.reload,
-            closing(SeveralWorkers(_folder(config), config.workers)) as several,
-            _serving_metrics(config, collector, supervisor.trouble, several),
-        ):
-            return supervisor.run()
-    finally:
-        for reservation in reservations:
-            reservation.close()
+    manager = ServiceManager(os.environ)
+    lifecycle = Lifecycle(
+        lambda port: _tell_ready(config, port, manager),
+        stopping=manager.stopping,
+        alive=manager.alive,  # as often as the workers owe a heartbeat
+    )
+    supervisor = Supervisor(config, start.ring, serve, lifecycle, sockets)
+    collector = WorkersCollector(supervisor.snapshots, lambda: supervisor.restarts, _build())
+    with (
+        _reloading(start, supervisor.change, manager) as supervisor.reload,
+        closing(SeveralWorkers(_folder(config), config.workers)) as several,
+        _serving_metrics(config, collector, supervisor.trouble, several, sockets),
+    ):
+        return supervisor.run()
 
 
 @contextmanager
@@ -332,13 +315,14 @@ def _serving_metrics(
     collector: WorkersCollector,
     trouble: Callable[[], str],
     ask: Callable[[Question], Mapping[int, WorkerAnswer | None]],
+    sockets: ListeningSockets,
 ) -> Iterator[None]:
     if config.metrics is None:
         yield
         return
     pages = AdministrationPages(ask, config.admin_token, config.workers)
     try:
-        server = MetricsServer(config.metrics, collector, trouble, pages)
+        server = MetricsServer(config.metrics, collector, trouble, pages, sockets.for_metrics())
     except OSError as error:
         raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
     server.start()
@@ -358,40 +342,6 @@ def _folder(config: Config) -> Path:
     if config.state_dir is None:
         raise StateError("several workers need a directory for what they share")
     return config.state_dir
-
-
-def _reserve(listen: Address, reservations: list[socket.socket]) -> int:
-    """Find a port that all workers can share; sockets in `reservations` reserve it.
-
-    Two proxies of one user could share a port by SO_REUSEPORT without noticing; so no other process
-    may listen on it when this one starts.
-    """
-    port = listen.port
-    try:
-        found = socket.getaddrinfo(
-            listen.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, _, _, _, where in dict.fromkeys(found):
-            try:
-                for shared in (False, True):
-                    reservation = socket.socket(family)
-                    reservations.append(reservation)
-                    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
-                    # Only while it binds, beside connections that a run with one worker has closed.
-                    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    if family == socket.AF_INET6:
-                        reservation.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                    reservation.bind((where[0], port, *where[2:]))
-                    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-                    port = reservation.getsockname()[1]
-                    if not shared:
-                        reservations.pop().close()
-            except OSError as error:
-                if not lacks_ipv6(error, family, found):
-                    raise
-    except OSError as error:
-        raise CannotServeError(f"listen {listen}: {error.strerror}") from error
-    return port
 
 
 def _tell_ready(config: Config, port: int, manager: ServiceManager) -> None:

@@ -115,17 +115,21 @@ class Listener:
         self._shared = shared
         self._acceptor = Acceptor(self.address, self._take)
 
-    async def start(self, *, reuse_port: bool) -> int:
-        """Listen; return the port.
+    def start_at(self, listening: socket.socket) -> None:
+        """Take clients at a socket that is bound.
 
         Raises:
-            OSError: the address cannot be used.
+            OSError: it cannot listen.
         """
-        return await self._acceptor.start(reuse_port=reuse_port)
-
-    def start_at(self, listening: socket.socket) -> None:
-        """Take clients at a socket that listens already."""
         self._acceptor.start_at(listening)
+
+    def pause(self) -> None:
+        """Take no clients for now; they wait."""
+        self._acceptor.pause()
+
+    def resume(self) -> None:
+        """Take clients again."""
+        self._acceptor.resume()
 
     def stop(self) -> None:
         """Take no more clients."""

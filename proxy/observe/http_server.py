@@ -62,7 +62,13 @@ class HttpServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, address: Address, application: "WSGIApplication") -> None:
+    def __init__(
+        self,
+        address: Address,
+        application: "WSGIApplication",
+        listening: socket.socket | None = None,
+    ) -> None:
+        """`listening` is a socket that is bound there already, if there is one."""
         self.address_family, *_ = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -72,7 +78,14 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         self._reserve: list[int] = []
         self._closed = False
         self._descriptor_freed = threading.Event()
-        super().__init__((address.host, address.port), _Handler)
+        where = address.host, address.port
+        super().__init__(where, _Handler, bind_and_activate=listening is None)
+        if listening is not None:
+            self.socket.close()
+            self.socket = listening
+            self.socket.settimeout(None)
+            self.socket.listen(self.request_queue_size)
+            self._name()
         self.service_actions()
         self.set_app(application)
 
@@ -90,6 +103,9 @@ class HttpServer(ThreadingMixIn, WSGIServer):
     def server_bind(self) -> None:
         """Bind; `HTTPServer` would ask the resolver for this machine's name."""
         TCPServer.server_bind(self)
+        self._name()
+
+    def _name(self) -> None:
         self.server_name, self.server_port = self.socket.getsockname()[:2]
         self.setup_environ()
 

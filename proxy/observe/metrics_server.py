@@ -6,6 +6,7 @@ gone on. `/readyz`, and `/healthz` for who knows it by that name, says whether c
 be served now: who sends clients asks it.
 """
 
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
@@ -113,6 +114,7 @@ class MetricsServer:
         collector: what `/metrics` shows.
         trouble: why `/readyz` and `/healthz` answer 503; 200 if it is empty.
         pages: serves what is below `/v1/`; None if nothing does.
+        listening: a socket that is bound there already, if there is one.
 
     Raises:
         OSError: the address cannot be used.
@@ -125,26 +127,33 @@ class MetricsServer:
         collector: Collector,
         trouble: Callable[[], str],
         pages: "WSGIApplication | None" = None,
+        listening: socket.socket | None = None,
     ) -> None:
         registry = CollectorRegistry()
         registry.register(collector)
         self._metrics = make_wsgi_app(registry)
         self._trouble = trouble
         self._pages = pages
-        self._server = HttpServer(address, self._serve)
+        self._server = HttpServer(address, self._serve, listening)
         self.address = Address(address.host, self._server.server_port)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics", daemon=True
         )
+
+    @property
+    def listening(self) -> socket.socket:
+        """The socket at which it listens."""
+        return self._server.socket
 
     def start(self) -> None:
         """Serve from now on, in threads of its own."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop serving and close the port."""
-        self._server.shutdown()
-        self._thread.join()
+        """Stop serving and close the port; it may have been stopped before, or never started."""
+        if self._thread.ident is not None:
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
 
     def _serve(self, environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:

@@ -1,6 +1,7 @@
 """A proxy in this process, before servers that a test chooses."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -182,7 +183,9 @@ async def before(
     await proxy.server_greeting.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
     signs_of_life = Liveness(proxy)
-    fixture = ProxyFixture(proxy, await listener.start(reuse_port=False), monitor, cluster)
+    listening = socket.create_server(("127.0.0.1", 0))
+    listener.start_at(listening)
+    fixture = ProxyFixture(proxy, listening.getsockname()[1], monitor, cluster)
     signs_of_life.start()
     try:
         with garbage.judged():

@@ -1,5 +1,6 @@
 """The port for operators: who may log in, what it answers, and what it needs of servers."""
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,11 +20,13 @@ async def operated(**options: Any) -> AsyncIterator[tuple[ProxyFixture, int]]:
     """A proxy, and the port for operators."""
     async with proxy_fixture(**{"admins": ("app",), **options}) as proxy:
         listener = AdminListener(proxy.shared, Address("127.0.0.1", 0))
-        port = await listener.start(reuse_port=False)
+        listening = socket.create_server(("127.0.0.1", 0))
+        listener.start_at(listening)
         try:
-            yield proxy, port
+            yield proxy, listening.getsockname()[1]
         finally:
             listener.stop()
+            listener.end()
             await eventually(lambda: not listener.open)
 
 

@@ -292,8 +292,8 @@ async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.append(accepted)
 
     resting = acceptor.Acceptor(Address("127.0.0.1", 0), take)
-    await resting.start(reuse_port=False)
-    (listening,) = resting._sockets
+    listening = socket.create_server(("127.0.0.1", 0))
+    resting.start_at(listening)
     asyncio.get_running_loop().remove_reader(listening)
     resting._rest(listening, OSError(24, "Too many open files"))
     resting.stop()

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.acceptor import Acceptor
 from proxy.address import Address
 from proxy.client import listener
 from proxy.config import Config
 from proxy.config.tables import Table
+from proxy.listening_sockets import CannotServeError, ListeningSockets
 from proxy.live_config import LiveConfig
 from proxy.observe.metrics import Metrics
 from proxy.serve import serve
@@ -53,6 +53,9 @@ def test_a_welcome_knows_by_which_port_the_client_came(
         listeners=Table(dict.fromkeys(others, NO_ADJUSTMENT)),
     )
 
+    sockets = ListeningSockets()
+    sockets.open(config)
+
     async def story() -> None:
         stop = asyncio.Event()
         ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -64,7 +67,7 @@ def test_a_welcome_knows_by_which_port_the_client_came(
                 None,
                 0,
                 stop,
-                Lifecycle(ready.set_result),
+                Lifecycle(ready.set_result, sockets=sockets.of_worker(0, 1)),
             )
         )
         port = await asyncio.wait_for(ready, 30)
@@ -87,24 +90,19 @@ def test_a_welcome_knows_by_which_port_the_client_came(
 def test_a_name_may_have_an_ipv6_address_where_ipv6_is_switched_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def take(taken: socket.socket, peer: str) -> None:
-        taken.close()
-
-    async def story() -> None:
-        acceptor = Acceptor(Address("both", 0), take)
-        port = await acceptor.start(reuse_port=False)
-        with socket.socket() as client:
-            client.connect(("127.0.0.1", port))
-        acceptor.stop()
-
+    sockets = ListeningSockets()
+    config = Config(Address("127.0.0.1", 1), listen=Address("both", 0), client_tls="disabled")
     ipv4 = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
     ipv6 = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", 0, 0, 0))
     for found in ([ipv6, ipv4], [ipv4, ipv6]):
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
-        asyncio.run(story())
+        sockets.open(config)
+        (opened,) = sockets.all()
+        assert opened.socket.getsockname() == ("127.0.0.1", sockets.port)
+        sockets.close()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [ipv6])
-    with pytest.raises(OSError, match="2001:db8::1"):
-        asyncio.run(story())
+    with pytest.raises(CannotServeError, match="listen both:0: Cannot assign"):
+        sockets.open(config)
 
 
 class Running:

@@ -48,9 +48,7 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         writer.close()
 
     config = live.config
-    server = await asyncio.start_server(
-        answer, config.listen.host, config.listen.port, reuse_port=config.workers > 1
-    )
+    server = await asyncio.start_server(answer, sock=lifecycle.sockets[0].socket)
     lifecycle.ready(server.sockets[0].getsockname()[1])
     await stop.wait()
     server.close()

@@ -2,13 +2,25 @@
 
 import socket
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from proxy.address import Address, host_of
 from proxy.config import ConfigError, load
-from proxy.unix_socket import LONGEST, UnixSocketError, listening
+from proxy.unix_socket import LONGEST, UnixSocketError, bind, remove
+
+
+@contextmanager
+def listening(path: Path, mode: int) -> Iterator[socket.socket]:
+    """Listen there meanwhile, as a proxy does that hands nothing over."""
+    bound = bind(path, mode)
+    made = path.lstat()
+    with bound:
+        yield bound
+    remove(path, made)
 
 
 def connects(path: Path) -> bool:
@@ -68,7 +80,7 @@ def test_a_live_one_is_left_alone(tmp_path: Path, backlog: int) -> None:
             waiting.append(socket.socket(socket.AF_UNIX))
             waiting[-1].connect(str(path))
         with pytest.raises(UnixSocketError, match="another process listens there; stop it"):
-            listening(path, 0o777).__enter__()
+            bind(path, 0o777)
         assert path.exists()
         for client in waiting:
             client.close()
@@ -78,13 +90,13 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("notes")
     with pytest.raises(UnixSocketError, match="no socket; remove it"):
-        listening(path, 0o777).__enter__()
+        bind(path, 0o777)
     assert path.read_text() == "notes"
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnixSocketError, match=r"nowhere/s: No such file.*must be in a directory"):
-        listening(tmp_path / "nowhere" / "s", 0o777).__enter__()
+        bind(tmp_path / "nowhere" / "s", 0o777)
 
 
 def test_the_file_of_a_successor_stays(tmp_path: Path) -> None:
@@ -94,6 +106,19 @@ def test_the_file_of_a_successor_stays(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as successor:
             successor.bind(str(path))
     assert path.exists()
+
+
+def test_the_file_stays_while_a_successor_listens_there(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    bound = bind(path, 0o777)
+    made = path.lstat()
+    successor = bound.dup()
+    bound.close()
+    remove(path, made)
+    assert connects(path)
+    successor.close()
+    remove(path, made)
+    assert not path.exists()
 
 
 def test_how_clients_and_listeners_are_named() -> None:

@@ -59,15 +59,13 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         await writer.drain()
         writer.close()
 
-    host = config.listen.host.replace("many", "127.0.0.1")
-    server = await asyncio.start_server(
-        answer, host, config.listen.port, reuse_port=config.workers > 1
-    )
-    lifecycle.ready(server.sockets[0].getsockname()[1])
+    servers = [await asyncio.start_server(answer, sock=found.socket) for found in lifecycle.sockets]
+    lifecycle.ready(servers[0].sockets[0].getsockname()[1])
     if config.proxy_name == f"hangs-{worker}":
         asyncio.get_running_loop().call_later(0.1, time.sleep, 3600)
     await stop.wait()
-    server.close()
+    for server in servers:
+        server.close()
     if config.proxy_name == "stubborn":
         print("stubborn", file=sys.stderr, flush=True)
         await asyncio.sleep(3600)

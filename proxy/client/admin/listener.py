@@ -72,9 +72,8 @@ class AdminListener(Listener):
         super().__init__(shared, address)
         self.open: dict[PacketChannel, bool] = {}
 
-    def stop(self) -> None:
-        """Take no more operators, and end those who are there."""
-        super().stop()
+    def end(self) -> None:
+        """End the operators who are there."""
         for channel in list(self.open):
             channel.abort()
 
