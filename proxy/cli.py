@@ -43,6 +43,7 @@ examples:
   tidegate run --primary db1 --replicas db2,db3
   tidegate run --primary db1:3307 --replicas db2 --replicas db3 --on-timeout error
   tidegate run --config tidegate.toml --listen :6446 --log-level debug
+  tidegate run --config tidegate.toml --take-over
 """
 
 
@@ -112,7 +113,8 @@ def _run(namespace: argparse.Namespace) -> int:
     # Loaded here, since the other commands need neither uvloop nor an event loop.
     from proxy import workers
 
-    return workers.run(config, reading=workers.Reading(lambda: _config(namespace), hangup))
+    reading = workers.Reading(lambda: _config(namespace), hangup)
+    return workers.run(config, reading=reading, takes_over=namespace.take_over)
 
 
 def _reload(namespace: argparse.Namespace) -> int:
@@ -236,6 +238,12 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     run = _command(commands, "run", "serve clients until SIGTERM or SIGINT", _RUN_EXAMPLES)
+    run.add_argument(
+        "--take-over",
+        action="store_true",
+        help="take the place of the proxy that runs with the same state-dir, if one does: clients"
+        " are not refused meanwhile, and its sessions end as at a stop",
+    )
     _add_options(run)
     check = _command(
         commands, "check", "validate a configuration and print the effective one, without secrets"

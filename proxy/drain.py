@@ -12,12 +12,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.02
+_LAST_SESSIONS_S: Final = 1.0
+"""How long the last clients before a take-over have for what they came for."""
 _LOOK_PER_SESSION_S: Final = 20e-6
 """So that looking at thousands of sessions takes no more than a small part of the time."""
 _REPORT_EVERY_S: Final = 1.0
 """How often the log says for how many sessions it waits."""
 _MOST_NAMES: Final = 10
 """How many of the clients that are cut off the log names."""
+
+
+async def end_of_logins(shared: Shared) -> None:
+    """Return when the clients that came before a successor took over have logged in.
+
+    Those that did so last get the time to do what they came for: most short sessions end by
+    themselves meanwhile. No login takes longer than `handshake-timeout`.
+    """
+    await asyncio.sleep(_LAST_SESSIONS_S)
+    while shared.sessions.accepting:  # noqa: ASYNC110 no login is to set an event for this
+        await asyncio.sleep(_LOOK_S)
 
 
 async def drain(shared: Shared) -> None:

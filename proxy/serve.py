@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from proxy import tasks
 from proxy.client.listeners import Listeners
 from proxy.config_changes import follow_changes
-from proxy.drain import drain
+from proxy.drain import drain, end_of_logins
+from proxy.handover.worker_part import WorkerPart
 from proxy.monitor.liveness import Liveness
 from proxy.monitor.monitor import Monitor
 from proxy.monitor.name_watch import NameWatch
@@ -56,6 +57,7 @@ from proxy.state.client_counts import ClientCounts
 from proxy.state.kept_scopes import KeptScopes
 from proxy.state.scope_memory import ScopeMemory, kept_flags
 from proxy.state.shared_client_counts import SharedClientCounts
+from proxy.state.shared_names import PLAIN
 from proxy.state.sqlite_file import StateError
 from routing.consistency.scope import Scopes
 from routing.consistency.scope_board import is_flagged
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
+    from proxy.state.shared_names import SharedNames
     from proxy.worker import Lifecycle
     from routing.record import RecordStream
 
@@ -85,8 +88,12 @@ def build(
     metrics: Metrics,
     records: RecordStream | None,
     worker: int,
+    names: SharedNames = PLAIN,
 ) -> Shared:
-    """Make what the sessions of a worker share; `records` takes their routing records."""
+    """Make what the sessions of a worker share; `records` takes their routing records.
+
+    `names` are those of what it shares with other workers.
+    """
     config = live.config
     loop = asyncio.get_running_loop()
     topology = Topology(
@@ -111,11 +118,11 @@ def build(
     other_workers: OtherWorkers | None = None
     counts = ClientCounts()
     if config.workers > 1:
-        counts = SharedClientCounts(_state_dir(config), config.workers, worker)
+        counts = SharedClientCounts(_state_dir(config), config.workers, worker, names.clients)
         other_workers = OtherWorkers(
-            _state_dir(config), config.workers, worker, config.connect_timeout, metrics
+            _state_dir(config), config.workers, worker, config.connect_timeout, metrics, names
         )
-        sharing = Sharing(ScopeMemory(_state_dir(config), config.workers, worker))
+        sharing = Sharing(ScopeMemory(_state_dir(config), config.workers, worker, names.scopes))
         scopes.share(sharing)
     elif config.state_dir is not None:
         flags = kept_flags(config.state_dir)
@@ -230,14 +237,18 @@ async def serve(
         routing_log: where records go, already started; None if there is no log.
         worker: its number, from 0.
         stop: set it to end.
-        lifecycle: has the sockets, and is told the port of `listen` once clients can connect.
+        lifecycle: has what the worker begins with, and is told of its life.
 
     Raises:
         OSError: a socket cannot be listened on.
         StateError: the state directory cannot be used.
     """
     records = None if routing_log is None else routing_log.records
-    shared = build(live, metrics, records, worker)
+    start = lifecycle.start
+    shared = build(live, metrics, records, worker, start.names)
+    listeners = Listeners(shared)
+    part = WorkerPart(shared, listeners, start.sockets, stop)
+    part.begin(start.steps(live.config.workers))
     names = NameWatch(shared)
     monitor = Monitor(shared)
     idle_release = IdleRelease(live, shared.sessions)
@@ -246,18 +257,18 @@ async def serve(
         shared, monitor, idle_release, idle_timeout
     )  # before anything waits: a change may come
     if shared.kept_scopes is not None:
-        await shared.kept_scopes.start()  # before any client can write
+        # before any client can write
+        await shared.kept_scopes.start(beside_another=start.other is not None)
     if shared.other_workers is not None:
         await shared.other_workers.start(shared.kill_targets.answer)
         await shared.administration.start(
-            WorkerSockets(_state_dir(live.config)), live.config.workers
+            WorkerSockets(_state_dir(live.config), start.names), live.config.workers
         )
     shared.administration.reload = partial(_reload, live)
     metrics.answers = shared.administration.answer_bytes
     names.start()
     await monitor.start()
     await shared.server_greeting.learn(shared.topology.primary, live.config, metrics)
-    listeners = Listeners(shared)
     liveness = Liveness(shared)
     # Objects that exist now stay for good, and neither statements nor sessions leave reference
     # cycles behind: let the garbage collector look only at newer objects, and seldom.
@@ -272,18 +283,26 @@ async def serve(
     memory_release = MemoryRelease(lambda: connection_count(shared), malloc_trim())
     memory_release.start()
     try:
-        ports = listeners.start_at(lifecycle.sockets)
-        lifecycle.ready(ports[0])
-        where = ", ".join(map(str, ports))
-        _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
+        lifecycle.take_part(part)
+        if start.waits:
+            lifecycle.prepared()
+            await part.wait_for_turn()
+        if not stop.is_set():
+            part.accept()
+            lifecycle.ready(part.ports[0])
+            where = ", ".join(map(str, part.ports))
+            _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
         await stop.wait()
         metrics.draining = True
-        await asyncio.sleep(live.config.drain_delay)
+        if part.left:
+            await end_of_logins(shared)
+        elif part.accepting.is_set():
+            await asyncio.sleep(live.config.drain_delay)
         listeners.stop()
         await drain(shared)
     finally:
-        listeners.stop()
-        listeners.stop_admins()
+        listeners.stop(with_admins=True)
+        listeners.end_admins()
         await monitor.stop()
         await names.stop()
         await liveness.stop()

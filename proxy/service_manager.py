@@ -57,6 +57,11 @@ class ServiceManager:
         self._status = ""
         self._send("STOPPING=1\nSTATUS=lets its sessions go")
 
+    def main_process(self, pid: int) -> None:
+        """Another process of the service has taken this one's place, which says no more."""
+        self._send(f"MAINPID={pid}")
+        self._status = self._address = ""
+
     def alive(self) -> None:
         """The process lives, and whatever it is that serves clients runs."""
         if self.watchdog_interval:

@@ -12,6 +12,7 @@ again like one that died. What counts are the supervisor's looks, and not the ti
 machine stood still, nobody had time to answer.
 """
 
+import dataclasses
 import logging
 import multiprocessing
 import os
@@ -24,12 +25,15 @@ from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
 from proxy.config import Config
-from proxy.listening_sockets import ListeningSockets, OpenSocket
+from proxy.handover.crew import STEP_S
+from proxy.handover.step import Step, StepDone, StepError, StepKind
+from proxy.handover.worker_start import WorkerStart
+from proxy.listening_sockets import ListeningSockets
 from proxy.observe.snapshot import Snapshot
 from proxy.reload.answer import Answer
 from proxy.reload.reloader import CannotReloadError
@@ -43,6 +47,7 @@ from proxy.worker import (
     Changed,
     Heartbeat,
     Lifecycle,
+    Prepared,
     ReloadWanted,
     Report,
     Request,
@@ -79,6 +84,9 @@ class ChildWorker:
         self.trouble = ""  # why clients' writes cannot be served there
         self.restart_at: float | None = None
         self.reloads_wanted = 0  # asked for there, and not passed on yet
+        self.prepared = False  # it could accept clients
+        self.steps_done: SimpleQueue[StepDone] = SimpleQueue()
+        self._steps_under_way: list[StepKind] = []
         self._pipe: Connection | None = None
         self._beating = True  # it has answered since it was asked for a heartbeat
         self._missed = 0  # looks since then
@@ -91,17 +99,15 @@ class ChildWorker:
         self._snapshot: Snapshot | None = None
         self._changing: list[Callable[[str], None]] = []  # told how each change went
 
-    def start(
-        self, serve: Serve, config: Config, ring: KeyRing, sockets: tuple[OpenSocket, ...]
-    ) -> None:
-        """Start a process, which inherits the sockets; it sends the port that it listens on."""
+    def start(self, serve: Serve, config: Config, ring: KeyRing, start: WorkerStart) -> None:
+        """Start a process, which inherits its sockets; it sends the port that it listens on."""
         context = multiprocessing.get_context("spawn")
         pipe, far_end = context.Pipe()
         self.restart_at = None
         self._started_at = time.monotonic()
         self.process = context.Process(
             target=child,
-            args=(serve, config, ring, self.number, far_end, sockets),
+            args=(serve, config, ring, self.number, start, far_end),
             name=f"worker {self.number}",
             daemon=True,
         )
@@ -130,23 +136,30 @@ class ChildWorker:
         """Take what the process has sent, without waiting."""
         try:
             while self._pipe is not None and self._pipe.poll():
-                report: Report = self._pipe.recv()
-                if isinstance(report, int):
-                    self.port = report
-                elif isinstance(report, str):
-                    self.trouble = report
-                elif isinstance(report, Heartbeat):
-                    self._beating = True
-                elif isinstance(report, Changed):
-                    if self._changing:
-                        self._changing.pop(0)(report.error)
-                elif isinstance(report, ReloadWanted):
-                    self.reloads_wanted += 1
-                else:
-                    self._snapshot, self._asked = report, False
-                    self._answered.set()
+                self._take(self._pipe.recv())
         except (EOFError, OSError):
             self._close_pipe()
+
+    def _take(self, report: Report) -> None:
+        if isinstance(report, int):
+            self.port = report
+        elif isinstance(report, str):
+            self.trouble = report
+        elif isinstance(report, Heartbeat):
+            self._beating = True
+        elif isinstance(report, Changed):
+            if self._changing:
+                self._changing.pop(0)(report.error)
+        elif isinstance(report, ReloadWanted):
+            self.reloads_wanted += 1
+        elif isinstance(report, Prepared):
+            self.prepared = True
+        elif isinstance(report, StepDone):
+            self._steps_under_way.remove(report.kind)
+            self.steps_done.put(report)
+        else:
+            self._snapshot, self._asked = report, False
+            self._answered.set()
 
     def ended(self) -> int | None:
         """Return the exit status of a process that has ended, and forget the process."""
@@ -155,6 +168,7 @@ class ChildWorker:
         status = self.process.exitcode
         self.process.close()
         self.process, self.port, self.trouble = None, 0, ""
+        self.prepared = False
         self._close_pipe()
         return status
 
@@ -188,6 +202,19 @@ class ChildWorker:
         changing, self._changing = self._changing, []
         for then in changing:
             then("")
+
+    def act(self, step: Step) -> None:
+        """Have the process do a step; `steps_done` gets it.
+
+        One that has ended has done it: it is started again as the steps want it.
+        """
+        self._steps_under_way.append(step.kind)
+        if not self._send(step):
+            self._forget_steps()
+
+    def _forget_steps(self) -> None:
+        while self._steps_under_way:
+            self.steps_done.put(StepDone(self._steps_under_way.pop(0)))
 
     def stop(self) -> None:
         """Ask the process to end gracefully."""
@@ -251,6 +278,7 @@ class ChildWorker:
         self._snapshot = None
         self._answered.set()
         self._forget_changes()
+        self._forget_steps()
 
 
 class Supervisor:
@@ -260,7 +288,7 @@ class Supervisor:
         config: the configuration.
         ring: the keys that all workers share.
         serve: the proxy itself.
-        lifecycle: who is told of all workers together.
+        lifecycle: who is told of all workers together; its `start` is what each begins with.
         sockets: where the workers accept clients.
 
     Attributes:
@@ -279,6 +307,13 @@ class Supervisor:
     ) -> None:
         self.restarts = 0
         self._sockets = sockets
+        self._worker_start = lifecycle.start
+        self._prepared = not lifecycle.start.waits
+        self._steps: SimpleQueue[Step] = SimpleQueue()
+        self._acting = threading.Lock()
+        self._leaving = False
+        self._stopping = threading.Event()
+        self._failing = False
         self.reload: Callable[[], Answer] | None = None
         self._changes: SimpleQueue[tuple[Change, Callable[[int, str], None]]] = SimpleQueue()
         self._up = threading.Event()  # all have come up, or it stops
@@ -376,6 +411,42 @@ class Supervisor:
             if (error := errors.get(worker.number, silent))
         ]
 
+    def stopping(self) -> bool:
+        """Whether the workers stop; may be called from any thread."""
+        return self._stopping.is_set()
+
+    def act(self, step: Step) -> None:
+        """Have all workers do a step of a hand-over, and wait (`proxy.handover.crew.Crew`)."""
+        with self._acting:
+            for worker in self._workers:
+                while not worker.steps_done.empty():
+                    worker.steps_done.get()  # one that came too late
+            self._steps.put(step)
+            self._wake()
+            deadline = time.monotonic() + STEP_S
+            for worker in self._workers:
+                done = None
+                while done is None or done.kind is not step.kind:
+                    try:
+                        done = worker.steps_done.get(timeout=max(0, deadline - time.monotonic()))
+                    except Empty:
+                        raise StepError(
+                            f"worker {worker.number} does not answer within {STEP_S:g} s"
+                        ) from None
+                if done.error:
+                    raise StepError(f"worker {worker.number}: {done.error}")
+
+    def leave(self) -> None:
+        """A successor accepts the clients: let the sessions go, and end (`Crew`)."""
+        self._leaving = True
+        self._wake()
+        self._stopping.wait()
+
+    def fail(self) -> None:
+        """End, since this proxy cannot take over (`Crew`)."""
+        self._failing = True
+        self._wake()
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1
         self._wake()
@@ -401,9 +472,12 @@ class Supervisor:
     def _look(self) -> None:
         """Act on what has changed."""
         self._take_changes()
+        self._take_steps()
         self._pass_on_reloads()
-        if self._signals and self._stop_deadline is None:
+        if (self._signals or self._leaving or self._failing) and self._stop_deadline is None:
             _log.info("stopping %d workers", len(self._workers))
+            if self._failing:
+                self._status = CANNOT_SERVE
             self._stop()
         for worker in self._workers:
             status = worker.ended()
@@ -420,6 +494,13 @@ class Supervisor:
                 self._lifecycle.alive()
         else:
             self._look_at_stop(now)
+        self._look_at_start()
+
+    def _look_at_start(self) -> None:
+        """Tell how far the workers have come up."""
+        if not self._prepared and all(worker.prepared for worker in self._workers):
+            self._prepared = True
+            self._lifecycle.prepared()
         if not self._came_up and all(worker.port for worker in self._workers):
             self._came_up = True
             self._up.set()
@@ -433,6 +514,21 @@ class Supervisor:
             self._config, self._ring = change.config, change.ring
             for worker in self._workers:
                 worker.change(change, partial(then, worker.number))
+
+    def _take_steps(self) -> None:
+        """Give the workers the steps of hand-overs that came from another thread."""
+        while not self._steps.empty():
+            step = self._steps.get()
+            # Workers that are started from now on begin as if they had done it.
+            if step.kind is StepKind.LINK:
+                self._worker_start = dataclasses.replace(self._worker_start, other=step.board)
+            elif step.kind is StepKind.UNLINK:
+                self._worker_start = dataclasses.replace(self._worker_start, other=None)
+            elif step.kind in (StepKind.PAUSE, StepKind.RESUME):
+                waits = step.kind is StepKind.PAUSE
+                self._worker_start = dataclasses.replace(self._worker_start, waits=waits)
+            for worker in self._workers:
+                worker.act(step)
 
     def _pass_on_reloads(self) -> None:
         """Reload in a thread where that was asked for in a worker."""
@@ -455,7 +551,9 @@ class Supervisor:
             self._accepts_until = None
             self._sockets.close()  # or clients would wait in their backlogs
         late = self._stop_deadline is not None and now >= self._stop_deadline
-        if not self._killed and (self._signals > 1 or late):
+        # To a process that a successor has relieved, the first signal is a second one.
+        at_once = self._signals > (0 if self._leaving else 1)
+        if not self._killed and (at_once or late):
             self._kill()
 
     def _ask_for_heartbeats(self) -> None:
@@ -470,7 +568,8 @@ class Supervisor:
 
     def _worker_ended(self, worker: ChildWorker, status: int) -> None:
         how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
-        self._sockets.on_worker_ended(worker.number, len(self._workers))
+        if not self._worker_start.waits:  # else they are not this proxy's alone
+            self._sockets.on_worker_ended(worker.number, len(self._workers))
         if self._stop_deadline is not None:
             if status:
                 _log.warning("worker %d ended by %s", worker.number, how)
@@ -487,17 +586,23 @@ class Supervisor:
 
     def _start_worker(self, worker: ChildWorker) -> None:
         sockets = self._sockets.of_worker(worker.number, len(self._workers))
-        worker.start(self._serve, self._config, self._ring, sockets)
+        start = dataclasses.replace(self._worker_start, sockets=sockets)
+        worker.start(self._serve, self._config, self._ring, start)
 
     def _stop(self) -> None:
-        self._lifecycle.stopping()
+        if not self._leaving:
+            self._lifecycle.stopping()
         config = self._config
         now = time.monotonic()
-        self._accepts_until = now + config.drain_delay
+        self._accepts_until = now if self._leaving else now + config.drain_delay
         self._stop_deadline = self._accepts_until + config.drain_timeout + STOP_SLACK_S
         for worker in self._workers:
             worker.restart_at = None
+            if self._leaving:
+                worker.act(Step(StepKind.LEAVE))
             worker.stop()
+        self._look_at_stop(now)
+        self._stopping.set()
         self._up.set()  # whoever waits for it is told that it stops
 
     def _kill(self) -> None:

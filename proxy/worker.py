@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -16,7 +17,9 @@ import uvloop
 from proxy import log
 from proxy.config import Config, ConfigError
 from proxy.error_text import error_text
-from proxy.listening_sockets import OpenSocket
+from proxy.handover.step import Step, StepDone
+from proxy.handover.worker_part import WorkerPart
+from proxy.handover.worker_start import WorkerStart
 from proxy.live_config import LiveConfig
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
@@ -49,14 +52,19 @@ class ReloadWanted:
     """Somebody asked the child for a reload: all workers are to have it."""
 
 
-Report = int | str | Heartbeat | Snapshot | Changed | ReloadWanted
-"""What a child tells the supervisor: the port that it listens on, once; then heartbeats, snapshots,
-answers to changes of the configuration, requests for a reload, and why clients' writes cannot be
-served (`Metrics.trouble`), whenever that changes."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The child could accept clients, and waits for its turn."""
 
-Request = str | Change | Answer
+
+Report = int | str | Heartbeat | Snapshot | Changed | ReloadWanted | Prepared | StepDone
+"""What a child tells the supervisor: the port that it listens on, once; then heartbeats, snapshots,
+answers to changes of the configuration, requests for a reload, steps of a hand-over that it has
+done, and why clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
+
+Request = str | Change | Answer | Step
 """What the supervisor tells a child: `SNAPSHOT`, `HEARTBEAT` or `STOP`; a change of the
-configuration; and what came of the reload that was asked for there."""
+configuration; what came of the reload that was asked for there; and a step of a hand-over."""
 
 CANNOT_SERVE: Final = 1
 """Exit status of a process that could not listen, or not use a file that it needs."""
@@ -134,6 +142,13 @@ def _nothing() -> None:
     return
 
 
+_ALONE: Final = WorkerStart()
+
+
+def _take_nothing(part: WorkerPart) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
     """Who is told of a worker's life, or that of several, and what stops it.
@@ -145,7 +160,9 @@ class Lifecycle:
         alive: called again and again while its event loop runs.
         alive_interval: how often, s; 0: never.
         signals: the signals that stop it.
-        sockets: at which it accepts clients and operators.
+        start: what it begins with.
+        prepared: called when it could accept clients, if it is to wait for its turn then.
+        take_part: called with what does its part of hand-overs.
     """
 
     ready: Callable[[int], None]
@@ -154,7 +171,9 @@ class Lifecycle:
     alive: Callable[[], None] = _nothing
     alive_interval: float = 0.0
     signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
-    sockets: tuple[OpenSocket, ...] = ()
+    start: WorkerStart = _ALONE
+    prepared: Callable[[], None] = _nothing
+    take_part: Callable[[WorkerPart], object] = _take_nothing
 
 
 Serve = Callable[
@@ -297,8 +316,8 @@ def child(
     config: Config,
     ring: KeyRing,
     worker: int,
+    start: WorkerStart,
     pipe: Connection,
-    sockets: tuple[OpenSocket, ...],
 ) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the supervisor reads the configuration for all
@@ -309,7 +328,9 @@ def child(
         supervisor.report,
         supervisor.listen,
         signals=(signal.SIGTERM,),
-        sockets=sockets,
+        start=start,
+        prepared=lambda: supervisor.report(Prepared()),
+        take_part=supervisor.take_part,
     )
     raise SystemExit(run_worker(serve, config, ring, supervisor.metrics, worker, lifecycle))
 
@@ -325,6 +346,8 @@ class _Supervisor:
         self._pipe = pipe
         self._sending = threading.Lock()
         self._wanted: list[asyncio.Future[Answer]] = []  # of those who asked for a reload
+        self._part: WorkerPart | None = None
+        self._steps: list[Step] = []  # that came before it
         self.metrics = Metrics(self.report)
 
     def report(self, event: Report) -> None:
@@ -339,6 +362,19 @@ class _Supervisor:
         """Do what it asks for, in a thread."""
         loop.live.reload = self._reload
         threading.Thread(target=self._serve, args=(loop,), name="supervisor", daemon=True).start()
+
+    def take_part(self, part: WorkerPart) -> None:
+        """Let `part` do the steps of hand-overs; called on the event loop."""
+        self._part = part
+        for step in self._steps:
+            self._do(step)
+        self._steps.clear()
+
+    def _do(self, step: Step) -> None:
+        if self._part is None:
+            self._steps.append(step)
+        else:
+            self.report(self._part.act(step))
 
     def _serve(self, loop: WorkerLoop) -> None:
         try:
@@ -379,3 +415,5 @@ class _Supervisor:
             loop.change(request, lambda error: self.report(Changed(error)))
         elif isinstance(request, Answer):
             loop.call(lambda: self._on_reloaded(request))
+        elif isinstance(request, Step):
+            loop.call(partial(self._do, request))

@@ -1,29 +1,39 @@
 """Runs the proxy, in this process or in several workers, and serves its metrics."""
 
-import asyncio
 import dataclasses
 import logging
 import os
 import platform
 import resource
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from protocol import compiled
 from proxy import log
 from proxy.address import Address
-from proxy.config import Config
-from proxy.control.server import ControlServer
-from proxy.listening_sockets import CannotServeError, ListeningSockets, activated
+from proxy.config import Config, ConfigError
+from proxy.control.connection import ControlConnection, ControlError, connect
+from proxy.control.server import Command, ControlServer
+from proxy.handover import successor
+from proxy.handover.crew import Crew
+from proxy.handover.hand_overs import HandOvers, Heritage, Surroundings
+from proxy.handover.predecessor import COMMAND as TAKE_OVER
+from proxy.handover.step import Board
+from proxy.handover.successor import TakeOver
+from proxy.listening_sockets import (
+    CannotServeError,
+    ListeningSockets,
+    OpenSocket,
+    Purpose,
+    activated,
+)
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.only_worker import OnlyWorker
 from proxy.reload import command as reload_command
 from proxy.reload.answer import Answer
 from proxy.reload.hangup import Hangup
@@ -37,9 +47,10 @@ from proxy.shared.administration.question import Answer as WorkerAnswer
 from proxy.shared.administration.question import Question
 from proxy.state import scope_memory, shared_client_counts
 from proxy.state.scope_marks import disown
+from proxy.state.shared_names import PLAIN, SharedNames, remove_others
 from proxy.state.sqlite_file import StateError, make_folder
 from proxy.state.state_file import StateFile
-from proxy.supervisor import CHANGE_TIMEOUT_S, DRAINING, NOT_SERVING, Supervisor
+from proxy.supervisor import DRAINING, NOT_SERVING, Supervisor
 from proxy.tls.materials import KeyRing, build, make_key_ring
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, WorkerLoop, run_worker
@@ -65,16 +76,23 @@ class Reading(NamedTuple):
     hangup: Hangup
 
 
-def run(config: Config, serve: Serve = serve_clients, reading: Reading | None = None) -> int:
+def run(
+    config: Config,
+    serve: Serve = serve_clients,
+    reading: Reading | None = None,
+    *,
+    takes_over: bool = False,
+) -> int:
     """Serve until a signal says stop; return the exit status.
 
     Args:
         config: the configuration.
         serve: the proxy itself.
         reading: how the configuration is read anew; None if that is not to be.
+        takes_over: from the proxy that runs with the same state directory, if one does.
 
     Raises:
-        ConfigError: a key or a certificate is unusable.
+        ConfigError: a key or a certificate is unusable, or nothing can be taken over.
 
     """
     _open_standard_streams()
@@ -84,17 +102,24 @@ def run(config: Config, serve: Serve = serve_clients, reading: Reading | None = 
     _raise_file_limit(config)
     ring = make_key_ring(config)
     build(config, ring)  # before any worker starts, so that an error shows once
-    control_path = config.control_path
-    given = config
+    take_over: TakeOver | None = None
     try:
-        with _state_dir(config) as state_dir, _listening(config) as sockets:
-            config = dataclasses.replace(config, state_dir=state_dir)
-            start = _Start(given, config, ring, reading, control_path)
-            if config.workers == 1:
-                return _run_here(start, serve, sockets)
-            return _run_supervised(start, serve, sockets)
-    except (CannotServeError, StateError) as error:
+        if takes_over:
+            take_over = _begin_take_over(config)
+        with _heritage(config, take_over) as heritage, _listening(config, heritage) as sockets:
+            start = _Start(
+                config,
+                dataclasses.replace(config, state_dir=heritage.folder),
+                ring,
+                reading,
+                heritage,
+                sockets,
+            )
+            return _run_here(start, serve) if config.workers == 1 else _run_supervised(start, serve)
+    except (CannotServeError, ControlError, StateError) as error:
         _log.error("%s", error)
+        if take_over is not None:
+            take_over.give_up(str(error))
         return CANNOT_SERVE
 
 
@@ -107,55 +132,32 @@ class _Start:
         config: what the start has made of it.
         ring: the keys.
         reading: how it is read anew.
-        control_path: where the control socket is to be.
+        heritage: what is in the state directory.
+        sockets: where clients connect.
     """
 
     given: Config
     config: Config
     ring: KeyRing
     reading: Reading | None
-    control_path: Path | None
+    heritage: Heritage
+    sockets: ListeningSockets
+
+
+def _begin_take_over(config: Config) -> TakeOver | None:
+    if config.state_dir is None or config.control_path is None:
+        raise ConfigError("--take-over needs state-dir, by which scopes are handed over")
+    take_over = successor.begin(config.control_path, config.state_dir)
+    if take_over is None:
+        _log.info("no proxy listens at %s: nothing is taken over", config.control_path)
+    else:
+        _log.info("taking over from process %d", take_over.pid)
+    return take_over
 
 
 @contextmanager
-def _reloading(
-    start: _Start, apply: Callable[[Change], list[str]], manager: ServiceManager
-) -> Iterator[Callable[[], Answer] | None]:
-    """Reload when somebody asks for it; gives what does so.
-
-    Raises:
-        CannotServeError: the control socket cannot be made.
-    """
-    if start.reading is None:
-        yield None
-        return
-    source = Source(start.reading.read, start.given, start.config, start.ring)
-
-    def apply_change(change: Change) -> list[str]:
-        if not _COUNTED.isdisjoint(change.applied):
-            _raise_file_limit(change.config)  # it is as high as it can be, and may be too low now
-        return apply(change)
-
-    reloader = Reloader(source, apply_change, manager)
-    start.reading.hangup.call(reloader.request)
-    if start.control_path is None:
-        yield reloader.reload
-        return
-    commands = {reload_command.NAME: reload_command.answering(reloader.reload)}
-    control = ControlServer(start.control_path, commands, lambda: False)
-    try:
-        control.start()
-    except OSError as error:
-        raise CannotServeError(f"control-socket {start.control_path}: {error.strerror}") from error
-    try:
-        yield reloader.reload
-    finally:
-        control.stop()
-
-
-@contextmanager
-def _state_dir(config: Config) -> Iterator[Path | None]:
-    """The directory for who the primary is and what scopes require; None if there is none.
+def _heritage(config: Config, take_over: TakeOver | None) -> Iterator[Heritage]:
+    """What the proxy has in its state directory, for as long as it runs.
 
     Raises:
         StateError: a file there cannot be used.
@@ -163,10 +165,10 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
     folder = config.state_dir
     if folder is not None:
         make_folder(folder)
-        with _prepared(folder, config):
-            yield folder
+        with _prepared(folder, config, take_over) as heritage:
+            yield heritage
     elif config.workers == 1:
-        yield None
+        yield Heritage()
     else:
         try:
             temporary = TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True)
@@ -175,30 +177,43 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
                 f"no temporary directory can be made for what workers share: {error.strerror}; name"
                 " a directory in state-dir or TMPDIR that Tidegate may write"
             ) from error
-        with temporary as name, _prepared(Path(name), config):
-            yield Path(name)
+        with temporary as name, _prepared(Path(name), config, None) as heritage:
+            yield heritage
 
 
 @contextmanager
-def _prepared(folder: Path, config: Config) -> Iterator[None]:
+def _prepared(folder: Path, config: Config, take_over: TakeOver | None) -> Iterator[Heritage]:
     """Make the files that all workers use before any worker starts, so that an error shows once."""
     if config.failover != "off":
         StateFile(folder).close()
+    names = PLAIN if take_over is None else SharedNames.of_successor()
     if config.workers == 1:
-        yield
+        board: Board | None = None
+        if take_over is not None:
+            board = Board(names.scopes, 1)
+            scope_memory.make(folder, 1, names.scopes)
+        yield Heritage(folder, take_over, names, board)
         return
-    with scope_memory.own(folder):
+    lock = scope_memory.FolderLock(folder)
+    try:
+        if take_over is None:
+            lock.take()
         # A single worker's scope file does not get what several workers write from now on. If that
         # cannot be marked there, a later start cannot open the file, either.
         with suppress(OSError):
             disown(folder)
-        scope_memory.make(folder, config.workers)
-        shared_client_counts.make(folder, config.workers)
-        yield
+        scope_memory.make(folder, config.workers, names.scopes)
+        shared_client_counts.make(folder, config.workers, names.clients)
+        if take_over is None:
+            scope_memory.keep_only(folder, names.scopes)
+            remove_others(folder, names, config.workers)
+        yield Heritage(folder, take_over, names, Board(names.scopes, config.workers), lock)
+    finally:
+        lock.release()
 
 
 @contextmanager
-def _listening(config: Config) -> Iterator[ListeningSockets]:
+def _listening(config: Config, heritage: Heritage) -> Iterator[ListeningSockets]:
     """The sockets at which clients connect, for as long as the proxy runs.
 
     Raises:
@@ -206,59 +221,187 @@ def _listening(config: Config) -> Iterator[ListeningSockets]:
     """
     sockets = ListeningSockets()
     try:
-        sockets.open(config, activated(os.environ))
+        sockets.open(config, [*heritage.inherited, *activated(os.environ)])
         yield sockets
     finally:
         sockets.close()
         sockets.remove_file()
 
 
-class _OnlyWorker:
-    """The worker in this process, as other threads change its configuration.
-
-    Attributes:
-        listening: clients can connect.
-        stops: it has begun to stop.
-    """
-
-    def __init__(self) -> None:
-        self.listening = threading.Event()
-        self.stops = threading.Event()
-        self._loop: WorkerLoop | None = None
-
-    def started(self, loop: WorkerLoop, reload: Callable[[], Answer] | None) -> None:
-        """It runs in this event loop."""
-        self._loop = loop
-        if reload is not None:
-            loop.live.reload = partial(asyncio.to_thread, reload)
+class _Crew(Crew, Protocol):
+    """The workers, as the first process sees them."""
 
     def change(self, change: Change) -> list[str]:
-        """Put another configuration in place, once clients can connect; what went wrong.
+        """Give all another configuration; what went wrong."""
+
+    def stopping(self) -> bool:
+        """Whether they stop."""
+
+
+class _Operation:
+    """What operators reach a proxy by: reloads, the control socket, metrics, hand-overs.
+
+    Attributes:
+        hand_overs: by which it starts, and ends.
+        reload: reads the configuration anew; None if nobody can.
+    """
+
+    def __init__(self, start: _Start, crew: _Crew, manager: ServiceManager) -> None:
+        """Begin without serving.
+
+        Args:
+            start: what the start begins with.
+            crew: the workers.
+            manager: is told.
+        """
+        self._start = start
+        self._crew = crew
+        self._manager = manager
+        self._metrics: MetricsServer | None = None
+        heritage = dataclasses.replace(start.heritage, folder=start.given.state_dir)
+        surroundings = Surroundings(self._sockets, self._accept, self._leave, crew.stopping)
+        self.hand_overs = HandOvers(heritage, start.given.workers, crew, surroundings)
+        self.reload: Callable[[], Answer] | None = None
+        self._control: ControlServer | None = None
+        commands: dict[str, Command] = {TAKE_OVER: self.hand_overs.hand_over}
+        if start.reading is not None:
+            source = Source(start.reading.read, start.given, start.config, start.ring)
+            reloader = Reloader(source, self._apply, manager)
+            start.reading.hangup.call(reloader.request)
+            self.reload = reloader.reload
+            commands[reload_command.NAME] = reload_command.answering(reloader.reload)
+        if start.given.control_path is not None:
+            self._control = ControlServer(start.given.control_path, commands, crew.stopping)
+
+    @contextmanager
+    def serving(
+        self,
+        collector: WorkersCollector,
+        trouble: Callable[[], str],
+        ask: Callable[[Question], Mapping[int, WorkerAnswer | None]],
+    ) -> Iterator[None]:
+        """Serve meanwhile; who takes over begins with that once it accepts the clients.
 
         Raises:
-            CannotReloadError: it stops, or does not come up.
+            CannotServeError: an address or the control socket cannot be used.
         """
-        if not self.listening.wait(CHANGE_TIMEOUT_S) or self._loop is None:
-            raise CannotReloadError(NOT_SERVING)
-        if self.stops.is_set():
-            raise CannotReloadError(DRAINING)
-        changed: SimpleQueue[str] = SimpleQueue()
-        self._loop.change(change, changed.put)
+        config, sockets = self._start.config, self._start.sockets
         try:
-            error = changed.get(timeout=CHANGE_TIMEOUT_S)
-        except Empty:
-            error = "the event loop does not answer; the configuration counts when it does"
-        return [error] if error else []
+            if config.metrics is not None:
+                pages = AdministrationPages(ask, config.admin_token, config.workers)
+                try:
+                    self._metrics = MetricsServer(
+                        config.metrics, collector, trouble, pages, sockets.for_metrics()
+                    )
+                except OSError as error:
+                    raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
+            if self._start.heritage.take_over is None:
+                self._listen()
+                self._serve_metrics()
+            yield
+        finally:
+            if self._control is not None:
+                self._control.stop()
+            if self._metrics is not None:
+                self._metrics.stop()
+
+    def ready(self, port: int) -> None:
+        """Clients can connect."""
+        self._tell_ready(port)
+        self.hand_overs.ready()
+
+    def _apply(self, change: Change) -> list[str]:
+        if pid := self.hand_overs.successor:
+            raise CannotReloadError(
+                f"process {pid} is taking over, and has read the configuration itself: ask"
+                " again when it serves"
+            )
+        if not _COUNTED.isdisjoint(change.applied):
+            _raise_file_limit(change.config)  # it is as high as it can be, and may be too low now
+        return self._crew.change(change)
+
+    def _listen(self) -> None:
+        """Begin with the control socket, unless it is that of another proxy."""
+        control, path = self._control, self._start.given.control_path
+        if control is None or path is None:
+            return
+        other: ControlConnection | None = None
+        try:
+            other = connect(path)
+        except ControlError as error:
+            _log.warning("%s", error)
+        if other is not None:
+            other.close()
+            if not other.stopping:
+                _log.warning(
+                    "this process has no control socket: process %d has %s; each proxy needs a"
+                    " control-socket and a state-dir of its own",
+                    other.peer_pid,
+                    path,
+                )
+                return
+        try:
+            control.start()
+        except OSError as error:
+            raise CannotServeError(f"control-socket {path}: {error.strerror}") from error
+
+    def _serve_metrics(self) -> None:
+        if self._metrics is not None:
+            self._metrics.start()
+            _log.info("metrics at http://%s/metrics", self._metrics.address)
+
+    def _tell_ready(self, port: int) -> None:
+        config = self._start.config
+        listen = Address(config.listen.host, port)
+        at_socket = () if config.socket is None else (config.socket.absolute(),)
+        addresses = " and ".join(map(str, (listen, *config.addresses[1:], *at_socket)))
+        _log.info(
+            "listening on %s (%s); primary %s, replicas %s",
+            addresses,
+            "1 worker" if config.workers == 1 else f"{config.workers} workers",
+            config.primary,
+            ", ".join(str(replica) for replica in config.replicas) or "none",
+        )
+        self._manager.ready(f"listening on {addresses}")
+
+    # Hand-overs
+
+    def _sockets(self) -> list[OpenSocket]:
+        """All listening sockets, for a successor."""
+        found = [*self._start.sockets.all()]
+        address = self._start.given.metrics
+        if self._metrics is not None and address is not None:
+            found = [each for each in found if each.purpose is not Purpose.METRICS]
+            found.append(OpenSocket(Purpose.METRICS, str(address), self._metrics.listening))
+        return found
+
+    def _accept(self) -> None:
+        """This process accepts the clients in its predecessor's place."""
+        self._serve_metrics()
+        try:
+            if self._control is not None:
+                self._control.start()
+        except OSError as error:
+            path = self._start.given.control_path
+            _log.error("control-socket %s: %s", path, error.strerror)
+        # What it said before it was the service's main process was not heard.
+        self._manager.ready(f"took over; listening on port {self._start.sockets.port}")
+
+    def _leave(self, successor: int) -> None:
+        """A successor accepts the clients in this process's place."""
+        self._manager.main_process(successor)
+        if self._metrics is not None:
+            self._metrics.stop()
 
 
-def _run_here(start: _Start, serve: Serve, sockets: ListeningSockets) -> int:
+def _run_here(start: _Start, serve: Serve) -> int:
     config = start.config
     metrics = Metrics()
-    worker = _OnlyWorker()
+    worker = OnlyWorker()
     asked = OneWorker(lambda: metrics.answers)
 
     def started(loop: WorkerLoop) -> None:
-        worker.started(loop, reload)
+        worker.started(loop, operation.reload)
         asked.loop = loop
 
     def stopping() -> None:
@@ -267,7 +410,7 @@ def _run_here(start: _Start, serve: Serve, sockets: ListeningSockets) -> int:
 
     def ready(port: int) -> None:
         worker.listening.set()
-        _tell_ready(config, port, manager)
+        operation.ready(port)
 
     def trouble() -> str:
         if metrics.draining:
@@ -275,62 +418,51 @@ def _run_here(start: _Start, serve: Serve, sockets: ListeningSockets) -> int:
         return metrics.trouble if worker.listening.is_set() else NOT_SERVING
 
     manager = ServiceManager(os.environ)
+    operation = _Operation(start, worker, manager)
     lifecycle = Lifecycle(
         ready,
         started,
         stopping=stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
-        sockets=sockets.of_worker(0, 1),
+        start=dataclasses.replace(
+            start.heritage.worker_start, sockets=start.sockets.of_worker(0, 1)
+        ),
+        prepared=operation.hand_overs.prepared,
+        take_part=worker.take_part,
     )
     collector = WorkersCollector(lambda: {0: metrics.snapshot()}, lambda: 0, _build())
-    with (
-        _reloading(start, worker.change, manager) as reload,
-        _serving_metrics(config, collector, trouble, asked, sockets),
-    ):
-        return run_worker(serve, config, start.ring, metrics, 0, lifecycle)
+    with operation.serving(collector, trouble, asked):
+        status = run_worker(serve, config, start.ring, metrics, 0, lifecycle)
+    return CANNOT_SERVE if worker.failed else status
 
 
-def _run_supervised(start: _Start, serve: Serve, sockets: ListeningSockets) -> int:
+def _run_supervised(start: _Start, serve: Serve) -> int:
     config = start.config
     manager = ServiceManager(os.environ)
+
+    def ready(port: int) -> None:
+        operation.ready(port)
+
+    def prepared() -> None:
+        operation.hand_overs.prepared()
+
     lifecycle = Lifecycle(
-        lambda port: _tell_ready(config, port, manager),
+        ready,
         stopping=manager.stopping,
         alive=manager.alive,  # as often as the workers owe a heartbeat
+        start=start.heritage.worker_start,
+        prepared=prepared,
     )
-    supervisor = Supervisor(config, start.ring, serve, lifecycle, sockets)
+    supervisor = Supervisor(config, start.ring, serve, lifecycle, start.sockets)
+    operation = _Operation(start, supervisor, manager)
+    supervisor.reload = operation.reload
     collector = WorkersCollector(supervisor.snapshots, lambda: supervisor.restarts, _build())
     with (
-        _reloading(start, supervisor.change, manager) as supervisor.reload,
-        closing(SeveralWorkers(_folder(config), config.workers)) as several,
-        _serving_metrics(config, collector, supervisor.trouble, several, sockets),
+        closing(SeveralWorkers(_folder(config), config.workers, start.heritage.names)) as several,
+        operation.serving(collector, supervisor.trouble, several),
     ):
         return supervisor.run()
-
-
-@contextmanager
-def _serving_metrics(
-    config: Config,
-    collector: WorkersCollector,
-    trouble: Callable[[], str],
-    ask: Callable[[Question], Mapping[int, WorkerAnswer | None]],
-    sockets: ListeningSockets,
-) -> Iterator[None]:
-    if config.metrics is None:
-        yield
-        return
-    pages = AdministrationPages(ask, config.admin_token, config.workers)
-    try:
-        server = MetricsServer(config.metrics, collector, trouble, pages, sockets.for_metrics())
-    except OSError as error:
-        raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
-    server.start()
-    _log.info("metrics at http://%s/metrics", server.address)
-    try:
-        yield
-    finally:
-        server.stop()
 
 
 def _build() -> tuple[str, str, str]:
@@ -342,20 +474,6 @@ def _folder(config: Config) -> Path:
     if config.state_dir is None:
         raise StateError("several workers need a directory for what they share")
     return config.state_dir
-
-
-def _tell_ready(config: Config, port: int, manager: ServiceManager) -> None:
-    listen = Address(config.listen.host, port)
-    at_socket = () if config.socket is None else (config.socket.absolute(),)
-    addresses = " and ".join(map(str, (listen, *config.addresses[1:], *at_socket)))
-    _log.info(
-        "listening on %s (%s); primary %s, replicas %s",
-        addresses,
-        "1 worker" if config.workers == 1 else f"{config.workers} workers",
-        config.primary,
-        ", ".join(str(replica) for replica in config.replicas) or "none",
-    )
-    manager.ready(f"listening on {addresses}")
 
 
 def _open_standard_streams() -> None:

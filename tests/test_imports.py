@@ -48,7 +48,7 @@ FOLDERS = {
     ),
     "proxy": (
         *("config", "binlog", "tls", "control", "reload", "observe", "state", "server", "shared"),
-        *("monitor", "client", "check", "serve", "workers", "cli"),
+        *("monitor", "client", "check", "handover", "serve", "workers", "cli"),
     ),
     "proxy.server": ("connection", "query", "connect", "pool", "logins"),
     "proxy.client": (

@@ -61,15 +61,16 @@ class Listeners:
         for listener in self._clients:
             listener.resume()
 
-    def stop(self) -> None:
-        """Take no more clients; operators may watch how the others end."""
+    def stop(self, *, with_admins: bool = False) -> None:
+        """Take no more clients, and maybe no more operators; those who are there may stay."""
         for listener in self._clients:
             listener.stop()
-
-    def stop_admins(self) -> None:
-        """Take no more operators, and end those who are there."""
-        if self._admins is not None:
+        if with_admins and self._admins is not None:
             self._admins.stop()
+
+    def end_admins(self) -> None:
+        """End the operators who are there."""
+        if self._admins is not None:
             self._admins.end()
 
 

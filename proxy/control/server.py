@@ -12,20 +12,27 @@ import secrets
 import socket
 import stat
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from proxy.control.connection import PROTOCOL, ControlConnection, ControlError, Hello, short_path
+from proxy.control.connection import (
+    PROTOCOL,
+    ControlConnection,
+    ControlError,
+    Hello,
+    Message,
+    short_path,
+)
 from proxy.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from proxy.control.connection import Message
 
-    Command = Callable[[ControlConnection, Message], None]
-    """Does what was asked for; it may raise `ControlError` to be answered with its text."""
+Command = Callable[[ControlConnection, Message], None]
+"""Does what was asked for; it may raise `ControlError` to be answered with its text."""
 
 _log = logging.getLogger(__name__)
 

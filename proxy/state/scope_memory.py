@@ -13,13 +13,12 @@ import logging
 import mmap
 import operator
 import os
-import secrets
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from proxy.error_text import error_text
 from proxy.state import shared_file
 from proxy.state.scope_file import read_unlogged
+from proxy.state.shared_names import ALL_SCOPES, PLAIN
 from proxy.state.sqlite_file import StateError, make_folder
 from routing.consistency.scope_board import (
     READER,
@@ -31,17 +30,12 @@ from routing.consistency.scope_board import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from routing.consistency.scope import ScopeKey
 
 _log = logging.getLogger(__name__)
-
-FILE_NAME: Final = "tidegate-scopes.shared"
-"""Of a proxy that was started while no other ran; successors have files of their own
-(`successor_name`)."""
-_ALL_NAMES: Final = "tidegate-scopes*.shared"
 
 
 class ScopeMemory(ScopeBoard):
@@ -57,7 +51,7 @@ class ScopeMemory(ScopeBoard):
         StateError: there is no such file.
     """
 
-    def __init__(self, folder: Path, workers: int, worker: int, name: str = FILE_NAME) -> None:
+    def __init__(self, folder: Path, workers: int, worker: int, name: str = PLAIN.scopes) -> None:
         path = folder / name
         self._map = shared_file.mapped(path)
         try:
@@ -78,45 +72,52 @@ class ScopeMemory(ScopeBoard):
             )
 
 
-@contextmanager
-def own(folder: Path) -> Iterator[None]:
-    """Keep other proxies with several workers out of the directory meanwhile.
+class FolderLock:
+    """Keeps other proxies with several workers out of the directory while it is held.
 
     Else a worker that is started again would use another proxy's file, and miss what its own
-    proxy's workers write.
+    proxy's workers write. A proxy that takes over from another gets it when that has gone.
 
     Raises:
-        StateError: another proxy has it, or it cannot be used.
+        StateError: the directory cannot be used.
     """
-    make_folder(folder)
-    try:
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise StateError(f"state-dir {folder}: {error.strerror}; let Tidegate read it") from error
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(directory)
-        raise StateError(
-            f"state-dir {folder}: another proxy with several workers uses it; each proxy needs one"
-            " of its own"
-        ) from error
-    except OSError as error:
-        _log.warning(
-            "whether another proxy uses state-dir %s is not known: %s", folder, error_text(error)
-        )
-    try:
-        yield
-    finally:
-        os.close(directory)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        make_folder(folder)
+        try:
+            self._directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StateError(
+                f"state-dir {folder}: {error.strerror}; let Tidegate read it"
+            ) from error
+
+    def take(self, *, wait: bool = False) -> None:
+        """Take the lock; if need be wait for it.
+
+        Raises:
+            StateError: another proxy has it.
+        """
+        try:
+            fcntl.flock(self._directory, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise StateError(
+                f"state-dir {self._folder}: another proxy with several workers uses it; each proxy"
+                " needs one of its own, or takes over (run --take-over)"
+            ) from error
+        except OSError as error:
+            _log.warning(
+                "whether another proxy uses state-dir %s is not known: %s",
+                self._folder,
+                error_text(error),
+            )
+
+    def release(self) -> None:
+        """Let others take it."""
+        os.close(self._directory)
 
 
-def successor_name() -> str:
-    """A name for the file of a proxy that begins beside another one."""
-    return f"tidegate-scopes.{secrets.token_hex(6)}.shared"
-
-
-def make(folder: Path, workers: int, name: str = FILE_NAME) -> None:
+def make(folder: Path, workers: int, name: str = PLAIN.scopes) -> None:
     """Make the file, with what earlier files say of writes without a GTID.
 
     Raises:
@@ -148,7 +149,7 @@ def keep_only(folder: Path, name: str) -> None:
             with memoryview(memory) as view:
                 absorb_flags(view, flags)
             memory.flush()
-        for path in folder.glob(_ALL_NAMES):
+        for path in folder.glob(ALL_SCOPES):
             if path.name != name:
                 path.unlink(missing_ok=True)
     except (OSError, ValueError) as error:
@@ -171,7 +172,7 @@ def kept_flags(folder: Path) -> bytes:
         StateError: a file cannot be read.
     """
     kept = b""
-    for path in sorted(folder.glob(_ALL_NAMES)):
+    for path in sorted(folder.glob(ALL_SCOPES)):
         try:
             with path.open("rb") as file:
                 flags = unlogged_flags(file.read(size(0)))

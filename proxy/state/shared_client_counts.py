@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from proxy.state import shared_file
 from proxy.state.client_counts import ClientCounts
+from proxy.state.shared_names import PLAIN
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-FILE_NAME: Final = "tidegate-clients.shared"
 
 _WORD: Final = 8
 _HEADER: Final = 2
@@ -32,13 +31,13 @@ ENTRIES: Final = 16_383
 _PART: Final = _HEADER + _ENTRY * ENTRIES
 
 
-def make(folder: Path, workers: int) -> None:
+def make(folder: Path, workers: int, name: str = PLAIN.clients) -> None:
     """Make the file anew, before any worker starts; an earlier proxy's workers keep theirs.
 
     Raises:
         StateError: it cannot be made.
     """
-    with shared_file.made(folder / FILE_NAME, workers * _PART * _WORD):
+    with shared_file.made(folder / name, workers * _PART * _WORD):
         pass  # it is all zeros: nobody is counted
 
 
@@ -49,14 +48,15 @@ class SharedClientCounts(ClientCounts):
         folder: the state directory; `make` was called for it.
         workers: how many there are.
         worker: the number of this one, from 0.
+        name: of the file.
 
     Raises:
         StateError: there is no such file.
     """
 
-    def __init__(self, folder: Path, workers: int, worker: int) -> None:
+    def __init__(self, folder: Path, workers: int, worker: int, name: str = PLAIN.clients) -> None:
         super().__init__()
-        self._map = shared_file.mapped(folder / FILE_NAME)
+        self._map = shared_file.mapped(folder / name)
         self._words = memoryview(self._map).cast("Q")
         self._base = worker * _PART
         self._others = [other * _PART for other in range(workers) if other != worker]

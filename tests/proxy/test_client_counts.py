@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.state import shared_client_counts
-from proxy.state.shared_client_counts import FILE_NAME, SharedClientCounts, make
+from proxy.state.shared_client_counts import SharedClientCounts, make
+from proxy.state.shared_names import PLAIN
 from proxy.state.sqlite_file import StateError
 
 WORKERS = 3
@@ -106,8 +107,8 @@ def test_an_earlier_proxy_keeps_its_own_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=rf"{FILE_NAME}: .*; start the proxy again"):
+    with pytest.raises(StateError, match=rf"{PLAIN.clients}: .*; start the proxy again"):
         SharedClientCounts(tmp_path, 2, 0)
-    (tmp_path / FILE_NAME).mkdir()
+    (tmp_path / PLAIN.clients).mkdir()
     with pytest.raises(StateError, match="local disk"):
         make(tmp_path, 2)

@@ -17,6 +17,7 @@ from proxy.address import Address
 from proxy.client import listener
 from proxy.config import Config
 from proxy.config.tables import Table
+from proxy.handover.worker_start import WorkerStart
 from proxy.listening_sockets import CannotServeError, ListeningSockets
 from proxy.live_config import LiveConfig
 from proxy.observe.metrics import Metrics
@@ -67,7 +68,7 @@ def test_a_welcome_knows_by_which_port_the_client_came(
                 None,
                 0,
                 stop,
-                Lifecycle(ready.set_result, sockets=sockets.of_worker(0, 1)),
+                Lifecycle(ready.set_result, start=WorkerStart(sockets.of_worker(0, 1))),
             )
         )
         port = await asyncio.wait_for(ready, 30)

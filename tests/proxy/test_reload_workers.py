@@ -48,7 +48,7 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         writer.close()
 
     config = live.config
-    server = await asyncio.start_server(answer, sock=lifecycle.sockets[0].socket)
+    server = await asyncio.start_server(answer, sock=lifecycle.start.sockets[0].socket)
     lifecycle.ready(server.sockets[0].getsockname()[1])
     await stop.wait()
     server.close()
@@ -64,9 +64,9 @@ if __name__ == "__main__":
     hangup = Hangup()
     print("hangs up", flush=True)
 import stand_in
-from proxy import supervisor, workers
+from proxy import only_worker, supervisor, workers
 from proxy.config import load
-supervisor.CHANGE_TIMEOUT_S = workers.CHANGE_TIMEOUT_S = {timeout!r}
+supervisor.CHANGE_TIMEOUT_S = only_worker.CHANGE_TIMEOUT_S = {timeout!r}
 if __name__ == "__main__":
     def read():
         return load(Path({file!r}), {{}})

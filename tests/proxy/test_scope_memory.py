@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.state.scope_memory import FILE_NAME, ScopeMemory, kept_flags, make
+from proxy.state.scope_memory import ScopeMemory, kept_flags, make
+from proxy.state.shared_names import PLAIN
 from proxy.state.sqlite_file import StateError
 from routing.consistency.decision import Scope
 from routing.consistency.scope_board import flag_of, is_flagged
@@ -45,25 +46,25 @@ def test_all_scopes_may_have_some(tmp_path: Path) -> None:
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     make(tmp_path, 2)
-    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / PLAIN.scopes).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 10, b"x" * 100_000])
 def test_a_file_of_somebody_elses_says_nothing(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / FILE_NAME).write_bytes(content)
+    (tmp_path / PLAIN.scopes).write_bytes(content)
     assert kept_flags(tmp_path) == b""
     make(tmp_path, 2)
     assert not ScopeMemory(tmp_path, 2, 0).is_unlogged(flag_of(ANN))
 
 
 def test_errors_name_the_file_and_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=f"{FILE_NAME}: .*start the proxy again"):
+    with pytest.raises(StateError, match=f"{PLAIN.scopes}: .*start the proxy again"):
         ScopeMemory(tmp_path, 2, 0)
     make(tmp_path, 2)
     with pytest.raises(StateError, match="no board for 3 workers; start the proxy again"):
         ScopeMemory(tmp_path, 3, 0)
-    (tmp_path / FILE_NAME).unlink()
-    (tmp_path / FILE_NAME).mkdir()
+    (tmp_path / PLAIN.scopes).unlink()
+    (tmp_path / PLAIN.scopes).mkdir()
     with pytest.raises(StateError, match="let Tidegate read it"):
         kept_flags(tmp_path)
     with pytest.raises(StateError, match="let Tidegate read it"):

@@ -59,7 +59,8 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         await writer.drain()
         writer.close()
 
-    servers = [await asyncio.start_server(answer, sock=found.socket) for found in lifecycle.sockets]
+    sockets = lifecycle.start.sockets
+    servers = [await asyncio.start_server(answer, sock=found.socket) for found in sockets]
     lifecycle.ready(servers[0].sockets[0].getsockname()[1])
     if config.proxy_name == f"hangs-{worker}":
         asyncio.get_running_loop().call_later(0.1, time.sleep, 3600)

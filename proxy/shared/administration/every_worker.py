@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from proxy.shared.administration.question import LENGTH, OF_ONE, Answer, Question
 from proxy.shared.administration.worker_sockets import WorkerSockets
+from proxy.state.shared_names import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
+
+    from proxy.state.shared_names import SharedNames
 
 _log = logging.getLogger(__name__)
 
@@ -46,13 +49,13 @@ class OneWorker:
 class SeveralWorkers:
     """Workers that are processes of their own."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, names: SharedNames = PLAIN) -> None:
         """Ask at the sockets in `folder`.
 
         Raises:
             StateError: it cannot be opened.
         """
-        self._sockets = WorkerSockets(folder)
+        self._sockets = WorkerSockets(folder, names)
         self._workers = range(workers)
 
     def __call__(self, question: Question) -> Mapping[int, Answer | None]:

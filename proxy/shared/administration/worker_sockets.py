@@ -22,12 +22,15 @@ from proxy.shared.administration.question import (
     Question,
     parse_length,
 )
+from proxy.state.shared_names import PLAIN
 from proxy.state.socket_folder import SocketFolder
 
 if TYPE_CHECKING:
     from asyncio import AbstractServer, StreamReader, StreamWriter
     from collections.abc import Awaitable, Callable, Collection, Mapping
     from pathlib import Path
+
+    from proxy.state.shared_names import SharedNames
 
 _log = logging.getLogger(__name__)
 
@@ -36,21 +39,17 @@ WITHIN_S: Final = 2.0
 _BACKLOG: Final = 128
 
 
-def _name(worker: int) -> str:
-    """The name of a worker's socket."""
-    return f"tidegate-admin-{worker}.sock"
-
-
 class WorkerSockets:
     """The directory with the workers' sockets, for one worker or for the supervisor."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: SharedNames = PLAIN) -> None:
         """Open the directory.
 
         Raises:
             StateError: it cannot be opened.
         """
         self._folder = SocketFolder(folder)
+        self._names = names
         self._server: AbstractServer | None = None
 
     async def listen(self, worker: int, answer: Callable[[Question], Awaitable[Answer]]) -> None:
@@ -60,7 +59,9 @@ class WorkerSockets:
             StateError: no socket can be made in the directory.
         """
         self._server = await self._folder.listen(
-            _name(worker), lambda reader, writer: self._serve(answer, reader, writer), _BACKLOG
+            self._names.admin_socket(worker),
+            lambda reader, writer: self._serve(answer, reader, writer),
+            _BACKLOG,
         )
 
     def close(self) -> None:
@@ -97,7 +98,7 @@ class WorkerSockets:
         try:
             async with asyncio.timeout(WITHIN_S):
                 reader, writer = await asyncio.open_unix_connection(
-                    self._folder.path(_name(worker)), limit=MOST_ANSWERED
+                    self._folder.path(self._names.admin_socket(worker)), limit=MOST_ANSWERED
                 )
                 writer.write(sent)
                 length = parse_length(await reader.readexactly(LENGTH.size), MOST_ANSWERED)
@@ -125,7 +126,7 @@ class WorkerSockets:
         asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             asked.settimeout(max(0.001, deadline - time.monotonic()))
-            asked.connect(self._folder.path(_name(worker)))
+            asked.connect(self._folder.path(self._names.admin_socket(worker)))
             asked.sendall(sent)
         except OSError as error:
             _note(worker, error)

@@ -16,6 +16,7 @@ from proxy import tasks
 from proxy.error_text import error_text
 from proxy.shared.killing import inquiry as wire
 from proxy.shared.killing.inquiry import GONE, Inquiry
+from proxy.state.shared_names import PLAIN
 from proxy.state.socket_folder import SocketFolder
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.observe.metrics import Metrics
+    from proxy.state.shared_names import SharedNames
 
     Answer = Callable[[Inquiry], Awaitable[int | None]]
 
@@ -39,7 +41,13 @@ class OtherWorkers:
     """The other workers, as one worker asks them, and the socket at which it answers them."""
 
     def __init__(
-        self, folder: Path, workers: int, worker: int, within: float, metrics: Metrics
+        self,
+        folder: Path,
+        workers: int,
+        worker: int,
+        within: float,
+        metrics: Metrics,
+        names: SharedNames = PLAIN,
     ) -> None:
         """Begin without listening.
 
@@ -49,8 +57,10 @@ class OtherWorkers:
             worker: the number of this one, from 0.
             within: how long a worker may take to answer, s.
             metrics: counts KILLs for which a worker does not answer.
+            names: of the sockets.
         """
         self._folder = folder
+        self._names = names
         self._worker = worker
         self._others = [number for number in range(workers) if number != worker]
         self.within = within
@@ -67,7 +77,7 @@ class OtherWorkers:
         """
         self._answer = answer
         self._sockets = SocketFolder(self._folder)
-        name = _name(self._worker)
+        name = self._names.kill_socket(self._worker)
         self._server = await self._sockets.listen(name, self._serve, _BACKLOG)
 
     def stop(self) -> None:
@@ -123,7 +133,7 @@ class OtherWorkers:
             return None
         try:
             async with asyncio.timeout(self.within):
-                path = self._sockets.path(_name(number))
+                path = self._sockets.path(self._names.kill_socket(number))
                 reader, writer = await asyncio.open_unix_connection(path)
                 writer.write(sent)
                 return wire.parse_answer(await reader.readexactly(wire.ANSWER_SIZE))
@@ -152,8 +162,3 @@ class OtherWorkers:
             _log.warning("another worker's inquiry broke off: %s", error_text(error))
         finally:
             writer.close()
-
-
-def _name(worker: int) -> str:
-    """The name of a worker's socket."""
-    return f"tidegate-worker-{worker}.sock"

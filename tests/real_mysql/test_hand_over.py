@@ -1,0 +1,210 @@
+"""A process takes over from one that runs: logins, transactions, and what scopes must see."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
+from tests.support.waiting import eventually
+
+INSERT = "INSERT INTO handed VALUES ()"
+COUNT = "SELECT COUNT(*) FROM handed"
+
+TakeOver = Callable[..., "Successor"]
+
+
+class Successor:
+    """A process with a proxy's command line that takes over."""
+
+    def __init__(self, command: list[str], stderr: Path) -> None:
+        self._stderr = stderr
+        with stderr.open("wb") as file:
+            self.process = subprocess.Popen(
+                [*command, "--take-over"], stdin=subprocess.DEVNULL, stderr=file
+            )
+
+    def wait_for(self, text: str) -> None:
+        def says() -> bool:
+            said = self._stderr.read_text()
+            assert self.process.poll() is None, said
+            return text in said
+
+        eventually(says)
+
+
+@pytest.fixture
+def take_over(tmp_path: Path) -> Iterator[TakeOver]:
+    started: list[Successor] = []
+
+    def take_over(running: RunningProxy, workers: int | None = None) -> Successor:
+        command = list(running.command)
+        if workers is not None:
+            if "--workers" in command:
+                at = command.index("--workers")
+                del command[at : at + 2]
+            command += ["--workers", str(workers)]
+        started.append(Successor(command, tmp_path / f"successor{len(started)}"))
+        started[-1].wait_for("took over from")
+        return started[-1]
+
+    yield take_over
+    for successor in started:
+        if successor.process.poll() is None:
+            successor.process.terminate()
+            successor.process.wait(60)
+
+
+@pytest.fixture(autouse=True)
+def _table(cluster: Cluster) -> None:
+    cluster.primary.query("DROP TABLE IF EXISTS app.handed")
+    cluster.primary.query("CREATE TABLE app.handed (id INT AUTO_INCREMENT PRIMARY KEY)")
+    cluster.wait_caught_up()
+
+
+@pytest.fixture
+def late_replicas(cluster: Cluster) -> Iterator[None]:
+    """They have the table, and nothing that is written from now on."""
+    for replica in cluster.replicas:
+        replica.query("STOP REPLICA SQL_THREAD")
+    yield
+    for replica in cluster.replicas:
+        replica.query("START REPLICA")
+
+
+def count(session: Connection[Cursor]) -> int:
+    ((found,),) = run(session, COUNT)
+    assert isinstance(found, int)
+    return found
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 1), (1, 2)])
+def test_neither_process_misses_what_the_other_was_told(
+    proxy: StartProxy,
+    take_over: TakeOver,
+    late_replicas: None,
+    tmp_path: Path,
+    before: int,
+    after: int,
+) -> None:
+    running = proxy(
+        scope="user",
+        wait_budget="50ms",
+        drain_timeout="5m",
+        state_dir=str(tmp_path / "state"),
+        workers=None if before == 1 else str(before),
+    )
+    with running.connect() as writer, running.connect() as reader:
+        assert count(reader) == 0
+        run(reader, "START TRANSACTION READ ONLY")
+        run(writer, "BEGIN")
+        run(writer, INSERT)
+        successor = take_over(running, after)
+        with closing(running.connect()) as new:
+            assert count(new) == 0
+            run(writer, "COMMIT")
+            assert count(new) == 1, "a write of the old process"
+            run(new, INSERT)
+            assert count(reader) == 2, "a write of the new process, in the old one's transaction"
+            run(reader, "COMMIT")
+            assert running.wait() == 0
+            successor.wait_for("has ended")
+            assert count(new) == 2
+            with closing(running.connect()) as other:
+                assert count(other) == 2
+                run(new, INSERT)
+                assert count(other) == 3
+
+
+def test_a_transaction_goes_on_and_an_idle_session_ends(
+    proxy: StartProxy, take_over: TakeOver, cluster: Cluster, tmp_path: Path
+) -> None:
+    running = proxy(state_dir=str(tmp_path / "state"), drain_timeout="5m")
+    with running.connect() as idle, running.connect() as working:
+        run(working, "BEGIN")
+        run(working, INSERT)
+        take_over(running)
+        with pytest.raises(pymysql.OperationalError) as ended:
+            eventually(lambda: idle.ping(reconnect=False) and None)
+        assert ended.value.args[0] in (1053, 2006, 2013)
+        run(working, INSERT)
+        run(working, "COMMIT")
+        assert running.wait() == 0
+    assert cluster.primary.value("SELECT COUNT(*) FROM app.handed") == "2"
+
+
+class Logins:
+    """Clients that log in, ask something and leave, one after the other."""
+
+    def __init__(self, running: RunningProxy, threads: int = 2) -> None:
+        self.done = 0
+        self.errors: list[str] = []
+        self._running = running
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
+
+    def __enter__(self) -> Logins:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for(self, more: int) -> None:
+        enough = self.done + more
+        while self.done < enough and len(self.errors) < 10:
+            time.sleep(0.1)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with closing(self._running.connect()) as session:
+                    count(session)
+                self.done += 1
+            except pymysql.Error as error:
+                self.errors.append(repr(error))
+
+
+def upgrade(
+    proxy: StartProxy, take_over: TakeOver, tmp_path: Path, workers: list[int], logins: int
+) -> None:
+    """Take over again and again while clients log in; between two take-overs so many do."""
+    running = proxy(
+        state_dir=str(tmp_path / "state"),
+        workers=None if workers[0] == 1 else str(workers[0]),
+        drain_timeout="1m",
+    )
+    with Logins(running) as clients:
+        clients.wait_for(logins)
+        for number in workers[1:]:
+            successor = take_over(running, number)
+            successor.wait_for("has ended")
+            clients.wait_for(logins)
+    assert clients.errors == []
+
+
+def test_no_login_is_refused(proxy: StartProxy, take_over: TakeOver, tmp_path: Path) -> None:
+    upgrade(proxy, take_over, tmp_path, [1, 1], 20)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("workers", [[1, 1, 1, 1], [2, 1, 2, 3]], ids=str)
+def test_ten_thousand_logins_during_three_upgrades(
+    proxy: StartProxy, take_over: TakeOver, tmp_path: Path, workers: list[int]
+) -> None:
+    upgrade(proxy, take_over, tmp_path, workers, 2500)
