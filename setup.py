@@ -207,7 +207,10 @@ if __name__ == "__main__":
             ("share/man/man1", ["packaging/manual/tidegate.1"]),
             ("share/bash-completion/completions", ["packaging/completion/bash/tidegate"]),
             ("share/zsh/site-functions", ["packaging/completion/zsh/_tidegate"]),
-            ("share/tidegate", ["packaging/systemd/tidegate.service"]),
+            (
+                "share/tidegate",
+                ["packaging/systemd/tidegate.service", "packaging/systemd/tidegate.socket"],
+            ),
         ],
         cmdclass={"build_py": BuildPackages, "build_ext": BuildCompiled},
         # mypyc's library, for the platform's sake; `BuildCompiled` finds it and the others.

@@ -294,7 +294,7 @@ def silent_client(port: int) -> socket.socket:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_signal_ends_a_predecessor_at_once(start: Start, workers: int) -> None:
-    running = start("--handshake-timeout", "1h", workers=workers)
+    running = start("--handshake-timeout", "600s", workers=workers)
     with silent_client(port_of(running)):
         start("--take-over", workers=workers).find("(took) over from")
         assert running.end() == (0 if workers == 1 else 1)
@@ -302,7 +302,7 @@ def test_a_signal_ends_a_predecessor_at_once(start: Start, workers: int) -> None
 
 
 def test_a_third_process_waits_for_the_first(start: Start) -> None:
-    running = start("--handshake-timeout", "1h")
+    running = start("--handshake-timeout", "600s")
     port = port_of(running)
     with silent_client(port):
         second = start("--take-over")
@@ -317,7 +317,7 @@ def test_a_third_process_waits_for_the_first(start: Start) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_reload_meanwhile_is_refused(start: Start, state: Path, workers: int) -> None:
-    running = start("--handshake-timeout", "1h", workers=workers)
+    running = start("--handshake-timeout", "600s", workers=workers)
     with silent_client(port_of(running)):
         connection, _ = successor_of(state)
         (error,) = ask(state / CONTROL).errors
