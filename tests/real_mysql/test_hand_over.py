@@ -183,7 +183,10 @@ class Logins:
 def upgrade(
     proxy: StartProxy, take_over: TakeOver, tmp_path: Path, workers: list[int], logins: int
 ) -> None:
-    """Take over again and again while clients log in; between two take-overs so many do."""
+    """Take over again and again while clients log in; between two take-overs so many do.
+
+    A transaction that is open at each take-over goes on in the old process.
+    """
     running = proxy(
         state_dir=str(tmp_path / "state"),
         workers=None if workers[0] == 1 else str(workers[0]),
@@ -192,7 +195,12 @@ def upgrade(
     with Logins(running) as clients:
         clients.wait_for(logins)
         for number in workers[1:]:
-            successor = take_over(running, number)
+            with closing(running.connect()) as working:
+                run(working, "BEGIN")
+                run(working, INSERT)
+                successor = take_over(running, number)
+                run(working, INSERT)
+                run(working, "COMMIT")
             successor.wait_for("has ended")
             clients.wait_for(logins)
     assert clients.errors == []
@@ -203,6 +211,7 @@ def test_no_login_is_refused(proxy: StartProxy, take_over: TakeOver, tmp_path: P
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("workers", [[1, 1, 1, 1], [2, 1, 2, 3]], ids=str)
 def test_ten_thousand_logins_during_three_upgrades(
     proxy: StartProxy, take_over: TakeOver, tmp_path: Path, workers: list[int]
