@@ -88,8 +88,7 @@ class WorkerPart:
         try:
             self._act(step)
         except (OSError, StateError) as error:
-            text = error_text(error) if isinstance(error, OSError) else str(error)
-            return StepDone(step.kind, text)
+            return StepDone(step.kind, error_text(error))
         return StepDone(step.kind)
 
     def _act(self, step: Step) -> None:

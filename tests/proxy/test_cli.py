@@ -21,7 +21,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that `run` was given."""
     configs: list[Config] = []
 
-    def run(config: Config, *, reading: workers.Reading) -> int:
+    def run(config: Config, *, reading: workers.Reading, takes_over: bool) -> int:
+        assert not takes_over
         assert reading.read() == config  # as a reload reads it
         configs.append(config)
         return 7

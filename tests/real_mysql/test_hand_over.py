@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -18,6 +20,7 @@ from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.statements import run
+from tests.real_mysql.template import APP_PASSWORD, APP_USER
 from tests.support.waiting import eventually
 
 INSERT = "INSERT INTO handed VALUES ()"
@@ -143,6 +146,46 @@ def test_a_transaction_goes_on_and_an_idle_session_ends(
         run(working, "COMMIT")
         assert running.wait() == 0
     assert cluster.primary.value("SELECT COUNT(*) FROM app.handed") == "2"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_tls_and_the_unix_socket_go_over(
+    proxy: StartProxy, take_over: TakeOver, cluster: Cluster, tmp_path: Path, workers: int
+) -> None:
+    path = tmp_path / "s"
+    running = proxy(
+        state_dir=str(tmp_path / "state"),
+        socket=str(path),
+        drain_timeout="5m",
+        workers=str(workers),
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    ways: list[dict[str, Any]] = [
+        {"host": "127.0.0.1", "port": running.port, "ssl": context},
+        {"unix_socket": str(path), "ssl_disabled": True},
+    ]
+
+    def connect() -> list[Connection[Cursor]]:
+        account = {"user": APP_USER, "password": APP_PASSWORD, "database": "app"}
+        return [pymysql.connect(**way, **account, autocommit=True) for way in ways]
+
+    before = connect()
+    for session in before:
+        run(session, "BEGIN")
+        run(session, INSERT)
+    take_over(running)
+    after = connect()
+    for session in before:
+        run(session, INSERT)
+        run(session, "COMMIT")
+    assert running.wait() == 0
+    assert path.exists()
+    cluster.wait_caught_up()
+    for session in [*after, *connect()]:
+        assert count(session) == 4
+        session.close()
 
 
 class Logins:
