@@ -193,6 +193,7 @@ async def before(
             await monitor.stop()
             await signs_of_life.stop()
             await idle_release.stop()
+            await idle_timeout.stop()
             await fixture.end()
     finally:
         listener.stop()
