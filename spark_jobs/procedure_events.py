@@ -41,6 +41,8 @@ def happened(
     )
     strict = level.isin(*CLUSTER_LEVELS, *SEEN_LEVELS)
     waited = (proof == "waited") & fn.col("proof_set").isNotNull()
+    # Another proof follows a wait elsewhere, which counts in `wait_us` all the same.
+    begun_us = sent + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
     answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
     shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
     reads = fn.col("is_judged") & on_replica & strict & proof.isin("known", "waited")
@@ -58,11 +60,14 @@ def happened(
     return (
         records.where(reduce(or_, (where for where, *_ in events)))
         .withColumn("arrived_us", fn.col("moment_us"))
-        .withColumn("asked_us", sent + 2 * error_us)
         .withColumn("until_us", fn.greatest("since_us", "ended_us"))
         .withColumn("shown", fn.when(ok & (observed != ""), observed))
         .withColumn("event", fn.explode(fn.array_compact(fn.array(*map(_event, events)))))
         .select("*", "event.*")
+        .withColumn(
+            "asked_us",
+            fn.when(fn.col("what") == ANSWERED, begun_us + error_us).otherwise(sent + 2 * error_us),
+        )
         .select(*Event._fields, *more)
     )
 

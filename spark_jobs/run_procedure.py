@@ -17,8 +17,9 @@ LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ = range(6)
 
 LOST: from then until `until_us`, records of a run are missing from the log, or may be. TOLD: a
 primary told its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement's answer
-showed data but no set. ASKED: a server was asked for its whole set, which is `gtids`. READ: a read
-was sent to a replica, with the proof `gtids`; `shown` is the whole set in its answer.
+showed data but no set; the server began with it at `asked_us` or later. ASKED: a server was asked
+for its whole set, which is `gtids`. READ: a read was sent to a replica, with the proof `gtids`;
+`shown` is the whole set in its answer.
 """
 
 _SETS: Final = 20_000
@@ -47,6 +48,31 @@ _MOST: Final = 16
 """Intervals that a finding names at most."""
 
 _Server = tuple[int, str, str | None, int | None]
+_Worker = tuple[int, str]
+"""A worker, and its run."""
+
+
+class _Answer(NamedTuple):
+    """An answer without a set.
+
+    Attributes:
+        at_us: when it was recorded.
+        begun_us: when the server began with it, or earlier.
+        worker: who passed it on.
+    """
+
+    at_us: int
+    begun_us: int
+    worker: _Worker
+
+    def seen_us(self, worker: _Worker) -> int:
+        """From when on a question of `worker` may bound what the answer showed.
+
+        A worker does nothing else between taking an answer and recording it. But another one may
+        know of the answer, and ask, before the record is made: the system may have stopped the
+        first one in between. That answer can only be dated by what happened before it.
+        """
+        return self.at_us if worker == self.worker else self.begun_us
 
 
 class Event(NamedTuple):
@@ -106,7 +132,7 @@ class Procedure:
         self._forgotten_us = -1
         self._primary = GtidSet()
         self._claims: defaultdict[_Server, _Claims] = defaultdict(_Claims)
-        self._answered: defaultdict[tuple[str, object], dict[object, deque[int]]]
+        self._answered: defaultdict[tuple[str, object], dict[object, deque[_Answer]]]
         self._answered = defaultdict(dict)
         self._gaps: list[tuple[Event, GtidSet]] = []
         self._lost_us = -1
@@ -126,9 +152,10 @@ class Procedure:
         elif it.what == CLAIMED:
             self._claims[it.server].add(gtids, it)
         elif it.what == ANSWERED:
+            answer = _Answer(it.at_us, it.asked_us, (it.worker, it.run))
             for place in it.places.values():
                 newest = self._answered[place].setdefault(it.server[2:], deque(maxlen=_ANSWERS))
-                newest.append(it.at_us)
+                newest.append(answer)
         elif it.what == ASKED:
             yield from self._claims[it.server].compare(gtids, it)
         else:
@@ -159,9 +186,10 @@ class Procedure:
             places = it.places
             others = self._answered[places.get(it.scope, places["connection"])]
             since = (its for server, its in others.items() if server != it.server[2:])
-            before = [us for its in since for us in its if us <= it.arrived_us]
+            before = [answer for its in since for answer in its if answer.at_us <= it.arrived_us]
             if before:
-                yield from self._need(it, proof, max(before), Lapse.LEFT)
+                seen_us = max(answer.seen_us((it.worker, it.run)) for answer in before)
+                yield from self._need(it, proof, seen_us, Lapse.LEFT)
             if it.level == "READ_ALL_WRITES" and it.shown and len(self._gaps) < _GAPS:
                 gaps = _gaps(it.shown)
                 if gaps:

@@ -90,14 +90,17 @@ def _leaves(it: Record, before: Record, records: list[Record]) -> bool:
     scope = str(it["scope"])
     names = {"connection": "session", "proxy": "proxy"}
     name = names.get(scope, scope) if scope != "application" or it["application"] else "session"
-    since, until = _us(before, "ended_us"), _us(it, "dispatched_us")
+    ended, until = _us(before, "ended_us"), _us(it, "dispatched_us")
+    since = ended
+    if _run(it) != _run(before):  # another worker may ask before the answer is recorded
+        since = _begun_us(before)
     return (
         it["level"] in SEEN_LEVELS
         and _relies(it)
         and until < _until_us(records)
         and it[name] == before[name]
         and (it["server_uuid"], it["incarnation"]) != (before["server_uuid"], before["incarnation"])
-        and since <= _us(it, "arrived_us")
+        and ended <= _us(it, "arrived_us")
         and not any(
             since <= _us(told, "dispatched_us") and _us(told, "ended_us") <= until
             for told in records
@@ -255,7 +258,8 @@ def _events(records: list[Record], error_us: int, since_us: int = 0) -> Iterator
         if it["role"] == "replica" and it["proof"] == "waited":
             yield _event(it, CLAIMED, waited_us, str(it["proof_set"]))
         if it["class"] == "read" and it["outcome"] == "ok" and not it["observed"]:
-            yield _event(it, ANSWERED, ended + error_us, "")
+            begun_us = _begun_us(it) + error_us
+            yield _event(it, ANSWERED, ended + error_us, "")._replace(asked_us=begun_us)
         bound_us = _us(it, "bound_us") if it["level"] == "BOUNDED_STALENESS" else 0
         early = it["level"] in CLUSTER_LEVELS and int(str(moment)) - bound_us < since_us
         if _relies(it) and it["level"] in (*CLUSTER_LEVELS, *SEEN_LEVELS) and not early:
@@ -288,6 +292,11 @@ def _whole(it: Record, role: str) -> str | None:
 
 def _relies(it: Record) -> bool:
     return it["role"] == "replica" and it["class"] == "read" and it["proof"] in ("known", "waited")
+
+
+def _begun_us(it: Record) -> int:
+    """When the server began with a statement, or earlier; other waits than its own do not count."""
+    return _us(it, "dispatched_us") + (_us(it, "wait_us") if it["proof"] == "waited" else 0)
 
 
 def _later_of_the_same(shown: Record, it: Record) -> bool:

@@ -20,7 +20,7 @@ from spark_jobs.run_procedure import (
 )
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.lapses import lapses, plant
-from tests.spark_jobs.routing_log import UUID
+from tests.spark_jobs.routing_log import UUID, Run
 from tests.spark_jobs.simulation import Simulation
 
 P, R = UUID["primary"], UUID["r1"]
@@ -173,6 +173,56 @@ def test_who_leaves_a_server_that_told_no_set_has_to_ask(
     its = {"level": "MONOTONIC_READS", "server_uuid": UUID[server], "scope": scope}
     proxy.add(READ, 20, f"{P}:1-5", session=session, **its)
     assert [it[0] for it in proxy.end()] == [Lapse.LEFT] * found
+
+
+@pytest.mark.parametrize(
+    ("asked_us", "worker", "found"),
+    [
+        (12, 1, False),
+        (8, 1, False),  # the system may have stopped the other worker right before its record
+        (7, 1, True),  # the server had not begun with what it showed
+        (None, 1, True),
+        (10, 0, False),
+        (9, 0, True),  # one worker does one thing at a time
+    ],
+)
+def test_a_worker_may_ask_before_another_one_has_recorded_the_answer(
+    asked_us: int | None, worker: int, found: bool
+) -> None:
+    proxy = Proxy()
+    proxy.add(ANSWERED, 10, "", asked_us=8, worker=worker)
+    if asked_us is not None:
+        proxy.told(asked_us, 15, f"{P}:1-5")
+    its = {"level": "MONOTONIC_READS", "server_uuid": UUID["r2"], "scope": "user"}
+    proxy.add(READ, 20, f"{P}:1-5", session=2, **its)
+    assert [it[0] for it in proxy.end()] == [Lapse.LEFT] * found
+
+
+@pytest.mark.parametrize(
+    ("server", "proof", "wait_us", "found"),
+    [
+        ("r1", "waited", 300, 0),
+        ("r1", "waited", 800, 1),
+        ("primary", "primary", 250_000, 0),  # it had waited for a replica before
+    ],
+)
+def test_a_worker_that_stops_before_its_record_accuses_no_other(
+    server: str, proof: str, wait_us: int, found: int
+) -> None:
+    """The question is sent 500 us after the statement, which a server may begin with later."""
+    first, second = Run("a1"), Run("b1", worker=1)
+    second.clock = first.clock
+    gtids = {"scope": "user", "scope_key": "gate/app", "level": "MONOTONIC_READS"}
+    wait = {"proof_set": f"{P}:1-5", "wait_us": wait_us}
+    read = first.read(1, server, proof, **gtids, **wait)
+    sent_us = int(str(read["dispatched_us"]))
+    read["ended_us"] = sent_us + 3000
+    times = {"dispatched_us": sent_us + 500, "ended_us": sent_us + 700}
+    second.probe("primary", f"{P}:1-5", arrived_us=sent_us + 500, **times)
+    first.clock.now += 5000
+    second.known(2, "r2", f"{P}:1-5", **gtids)
+    first.write(3, f"{P}:6")  # it did not crash, so no record is missing
+    assert [it.finding for it in lapses([*first.records, *second.records])] == [Lapse.LEFT] * found
 
 
 @pytest.mark.parametrize(
