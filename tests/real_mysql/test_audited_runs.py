@@ -25,7 +25,7 @@ from tests.real_mysql.routes import InSnapshots, ThroughTidegate, clients, execu
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.workload import Workload
 from tests.spark_jobs.oracle import Record
-from tests.spark_jobs.without_spark import Audited, audit
+from tests.spark_jobs.without_spark import Audited, Key, audit
 from tests.support.history_checker import check
 
 READS = 1_000
@@ -37,8 +37,22 @@ FAULTLESS = {Verdict.OK, Verdict.NO_PROMISE, Verdict.NO_ANSWER, Verdict.NOT_JUDG
 
 _TOLD = 3
 """Records that did not keep the procedure, of which a failure tells."""
-_AROUND = 60
-"""Records on either side of each."""
+_BEFORE = 200
+_AFTER = 20
+"""Records of its proxy, in the order of their ends, before each and behind it."""
+
+
+def around(log: list[Record], key: Key) -> list[str]:
+    """A record, then the last ones of any worker before it, newest first, then what came next."""
+    in_order = sorted(log, key=lambda record: int(str(record["ended_us"])))
+    names = ("proxy", "worker", "run", "seq")
+    index = [tuple(record[name] for name in names) for record in in_order].index(key)
+    before = in_order[max(0, index - _BEFORE) : index]
+    records = [in_order[index], *reversed(before), *in_order[index + 1 :][:_AFTER]]
+    return [
+        str({name: value for name, value in it.items() if value or name == "worker"})
+        for it in records
+    ]
 
 
 def audited(running: RunningProxy) -> Audited:
@@ -46,11 +60,9 @@ def audited(running: RunningProxy) -> Audited:
     running.stop()
     log = running.log()
     found = audit(log)
+    for key, lapse in list(found.lapses.items())[:_TOLD]:
+        print(f"{lapse}:", *around(log, key), sep="\n")
     print(Counter((read.verdict, read.finding) for read in found.reads.values()))
-    for (_, worker, run_name, seq), lapse in list(found.lapses.items())[:_TOLD]:
-        print(f"{lapse}: {worker} {run_name} {seq}, and what was logged around it:")
-        own = [record for record in log if (record["worker"], record["run"]) == (worker, run_name)]
-        print(*(record for record in own if abs(int(str(record["seq"])) - seq) < _AROUND), sep="\n")
     return found
 
 
@@ -72,7 +84,10 @@ def run(
     verdicts = Counter(read.verdict for read in found.reads.values())
     assert set(verdicts) <= FAULTLESS
     assert verdicts[Verdict.NOT_JUDGED] < READS / 50
-    assert not found.lapses
+    # The record itself belongs to the message: what is printed may be cut off.
+    assert not found.lapses, [
+        (*item, around(running.log(), item[0])[0]) for item in found.lapses.items()
+    ]
     assert not found.lost
     assert sum(read.finding in ("known", "waited") for read in found.reads.values()) > READS / 100
     return found
