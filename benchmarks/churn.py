@@ -6,7 +6,9 @@ which mean little on a machine that does other work.
 
 With ``--at-once`` the clients of a round are connected at the same time, each reads once, and then
 all leave: what a round needs at its peak, and what is left of it when they have gone. TLS is then
-on both sides, towards clients and towards servers, or on neither.
+on both sides, towards clients and towards servers, or on neither. Thousands of clients need as many
+descriptors (``ulimit -n``) here, and in the workers together:
+``python -m benchmarks.churn --at-once --tls-only --steps 2 --clients 10000 -- --workers 2``.
 """
 
 from __future__ import annotations
@@ -57,12 +59,14 @@ class Round:
         before: the proxy's memory (RSS) before they came, bytes.
         peak: while all were connected, and each had read once.
         after: a while after the last one had left.
+        refused: how many could not log in, or not read.
     """
 
     clients: int
     before: int
     peak: int
     after: int
+    refused: int = 0
 
 
 def churn(pid: int, visit: Visit, steps: int, clients: int) -> Iterator[Step]:
@@ -77,23 +81,35 @@ def churn(pid: int, visit: Visit, steps: int, clients: int) -> Iterator[Step]:
 def crowds(pid: int, connect: Connect, rounds: int, clients: int, rest: float) -> Iterator[Round]:
     """Let `clients` be connected at once and leave, `rounds` times, with a `rest` after each."""
     for _ in range(rounds):
-        before = resident(pid)
+        before, refused = resident(pid), 0
         with ExitStack() as stack:
             for _ in range(clients):
-                connection = stack.enter_context(connect())
-                with connection.cursor() as cursor:
-                    cursor.execute("SELECT id FROM churn")
+                try:
+                    connection = stack.enter_context(connect())
+                    with connection.cursor() as cursor:
+                        cursor.execute("SELECT id FROM churn")
+                except pymysql.err.MySQLError as error:
+                    refused += 1
+                    if refused == 1:
+                        print(f"  the first that failed: {error}", file=sys.stderr)
             peak = resident(pid)
         time.sleep(rest)
-        yield Round(clients, before, peak, resident(pid))
+        yield Round(clients, before, peak, resident(pid), refused)
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has (RSS).
+    """Bytes of memory that a process has (RSS); of its children alone if it has any.
+
+    They are the workers then, and it is their supervisor.
 
     Raises:
         OSError: no such process.
     """
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return sum(map(_resident, map(int, children))) if children else _resident(pid)
+
+
+def _resident(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -149,13 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="S",
         help="with --at-once: seconds between the last client and the measurement (default 15)",
     )
+    parser.add_argument("--tls-only", action="store_true", help="only with TLS")
     parser.add_argument("options", nargs="*", help="further options of Tidegate, after --")
     options = parser.parse_args(arguments)
     try:
         with Cluster(mysql_programs(router=False)) as cluster:
             cluster.primary.query(_TABLE)
             cluster.settle()
-            for tls in (False, True):
+            for tls in (True,) if options.tls_only else (False, True):
                 print("with TLS" if tls else "without TLS", flush=True)
                 _measure(cluster, options, tls=tls)
     except MissingProgramError as error:
@@ -203,7 +220,7 @@ def _print_rounds(rounds: Iterator[Round]) -> None:
             f"  {round_.clients:6} clients: {round_.before / 2**20:6.1f} MiB before,"
             f" {round_.peak / 2**20:6.1f} at the peak"
             f" ({(round_.peak - round_.before) / round_.clients / 1024:5.1f} KiB each),"
-            f" {round_.after / 2**20:6.1f} after",
+            f" {round_.after / 2**20:6.1f} after, {round_.refused} refused",
             flush=True,
         )
 
