@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.chaos.clients import Accounts
 from tests.chaos.cluster import ChaosCluster
+from tests.chaos.links import CLIENT_TIMEOUT_S
 from tests.chaos.proxy_watch import ProxyWatch
 from tests.chaos.relay import Relay
 from tests.chaos.trial import Trial
@@ -51,10 +52,18 @@ class Scene:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Clients only read in a `with` block: soon replicas have all that they must see."""
-        self.trial.quiet = True
-        self.work_on(0.1)
+        """Clients only read in a `with` block, in which none of their writes is under way.
+
+        Soon replicas have all that they must see.
+        """
+        self.trial.stop_writing()
         try:
+            deadline = time.monotonic() + 2 * CLIENT_TIMEOUT_S
+            while self.trial.writing:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.trial.writing} clients did not end their write")
+                time.sleep(0.05)
+            self.work_on(0.1)
             yield
         finally:
             self.trial.quiet = False

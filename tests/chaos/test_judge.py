@@ -130,3 +130,13 @@ def test_levels_at_which_nobody_reads_without_the_primary() -> None:
     assert kinds(judged, {1: 1}) == ["no read without the primary"]  # at READ_ALL_WRITES
     judged.absence = (10, 21)
     assert kinds(judged, {1: 1}) == ["no read without the primary"] * 4
+
+
+def test_a_quiet_trial_knows_of_writes_that_are_under_way() -> None:
+    quiet = trial()
+    assert quiet.begin_write()
+    quiet.stop_writing()
+    assert not quiet.begin_write()
+    assert quiet.writing == 1
+    quiet.end_write()
+    assert not quiet.writing

@@ -83,6 +83,7 @@ class Trial:
             same; None if there always was one.
         quiet: clients shall only read; direct writers go on.
         slowest: the read that took longest, seconds.
+        writing: how many clients write at the moment.
     """
 
     number: int
@@ -98,6 +99,7 @@ class Trial:
     absence: tuple[int, int] | None = None
     quiet: bool = False
     slowest: float = 0.0
+    writing: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def register(self, client: int) -> int:
@@ -133,6 +135,22 @@ class Trial:
     def errors(self) -> Counter[str]:
         """How often clients saw which code."""
         return Counter(operation.outcome for operation in self.failures)
+
+    def begin_write(self) -> bool:
+        """Whether a client may write now; if so, it says when that is over (`end_write`)."""
+        with self._lock:
+            self.writing += not self.quiet
+            return not self.quiet
+
+    def stop_writing(self) -> None:
+        """No client begins another write; those under way go on."""
+        with self._lock:
+            self.quiet = True
+
+    def end_write(self) -> None:
+        """A client's write is over, well or not."""
+        with self._lock:
+            self.writing -= 1
 
     def did(self, operation: Write | Read) -> None:
         """Enter what a client did."""

@@ -168,9 +168,12 @@ class Workload:
                     name = f"client {client.number}.{next(names)}"
                     opening = partial(self._open, client, name)
                     session = self._timed(trial, client, "login", opening)
-                writes = not trial.quiet and chance.random() < WRITES
+                writes = chance.random() < WRITES and trial.begin_write()
                 if writes:
-                    self._write(trial, client, session, chance)
+                    try:
+                        self._write(trial, client, session, chance)
+                    finally:
+                        trial.end_write()
                 self._reads(trial, client, session, chance)
                 # Else a connection that only writes may have been lost, and nobody has noticed.
                 self._turns[client] += writes
