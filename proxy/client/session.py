@@ -1001,7 +1001,7 @@ class ClientSession:
             if primary is None and self.is_away:
                 current.outcome.set_decision(decision)
                 current.on_sent()
-                self._start(self._awake(lambda: self._to(decision)), "borrow")
+                self._start(self._awake(lambda: self._to_borrowed(decision)), "borrow")
                 return
             if self._reads_on and primary is not None and decision.server.is_silent(self._now()):
                 self._to_silent(decision)
@@ -1009,6 +1009,19 @@ class ClientSession:
         step = self._dispatch.to(decision)
         if step is not None:  # on the path of every statement, so without a call
             self._perform(step)
+
+    def _to_borrowed(self, decision: Decision) -> None:
+        """Write the command to the primary, of which a connection was borrowed for it.
+
+        Meanwhile another server may have become the primary, so that the one that was decided on is
+        a replica: it must not get the command, which may write.
+        """
+        if decision.server is self._topology.primary:
+            self._to(decision)
+        elif self._current.stage == SENT:
+            self._perform(self._read.primary_lost(self._now()))
+        else:
+            self._to(on_primary(self._topology, decision.reason))
 
     def _to_silent(self, decision: Decision) -> None:
         """The primary is known to answer nobody, so it is not sent the command.

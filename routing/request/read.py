@@ -682,8 +682,14 @@ class Read:
         self._send(decision, now)
 
     def primary_lost(self, now: float) -> Step:
-        """The primary was lost, to which the read was sent, and has shown nothing of the answer."""
+        """The primary was lost that the command was to go to, and has shown nothing of the answer.
+
+        What is no read goes to whichever server is the primary by now.
+        """
         self._take("primary_lost")
+        statement = self._statement
+        if statement is None or statement.kind is not _A_READ:
+            return self._send(on_primary(self._topology, self._with_decision().reason), now)
         return self._choose_again(now)
 
     # Elsewhere

@@ -239,6 +239,41 @@ async def test_a_promotion_while_a_connection_is_borrowed_runs_nothing() -> None
         assert INSERT not in statements_of(primary) + statements_of(replica)
 
 
+@pytest.mark.parametrize(
+    ("packet", "text"),
+    [
+        (query(INSERT), INSERT),
+        (query("BEGIN"), "BEGIN"),
+        (query("SELECT 78"), "SELECT 78"),
+        (bytes([Command.COM_INIT_DB]) + b"second", ""),
+    ],
+    ids=["a write", "a transaction", "a read", "no statement"],
+)
+async def test_what_waits_for_a_connection_goes_to_the_next_primary(
+    packet: bytes, text: str
+) -> None:
+    """It was decided on for a primary that is another server's replica when it can be sent."""
+    async with sharing_fixture(replicas=1, consistency=Level.STRONG) as proxy:
+        client = await proxy.session()
+        assert (await client.query(CREATE)).ok
+        await proxy.caught_up()
+        await away(proxy, client)
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
+        before = len(statements_of(replica))
+        gate = primary.faults.hold_reply(matching=b"SET SESSION session_track_schema")
+        client.send(packet)
+        await asyncio.sleep(0.05)
+        promote(proxy.shared, proxy.shared.topology.replicas[0])
+        await replica.unfollow()
+        replica.set_variable("read_only", False)
+        await primary.stop()
+        gate.open()
+        answer = await client.read_packet()
+        assert answer[0] != 0xFF, answer
+        assert text in ["", *statements_of(replica)[before:]]
+        assert text not in statements_of(primary)
+
+
 async def test_a_client_that_leaves_while_it_borrows_leaves_nothing() -> None:
     async with sharing_fixture() as proxy:
         client = await proxy.session()
