@@ -94,6 +94,8 @@ class Statement:
         leaves: what it leaves for the next one to ask, if it ends well (likewise).
         text_prepared: what it does with statements that are prepared by text.
         prepares: the statement that it prepares by text, if it succeeds, and if that is known.
+        names_id: a name in it is one of those that show the connection's id.
+        names_user_variables: it names a user variable, outside of literals.
         own: what it asks Tidegate itself, if it does; its class is then PROXY.
         directive: the settings in a comment to Tidegate at the beginning of the text.
         plain: PLAIN_READ or PLAIN_WRITE if it only reads replicated data, or only changes data, and
@@ -118,6 +120,8 @@ class Statement:
     leaves: int = diagnostics.PARTS
     text_prepared: TextPrepared | None = None
     prepares: "Statement | None" = None
+    names_id: bool = False
+    names_user_variables: bool = False
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
     plain: int = field(init=False, compare=False)
@@ -227,8 +231,15 @@ _PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
 _NO_NAMES: Final[frozenset[bytes]] = frozenset()
 _VIEWS: Final = (b"view", b"rename", b"grant", b"revoke", b"role", b"user")
 _LOCK_FUNCTIONS: Final = (b"get_lock", b"service_get_")
+_ID_NAMES: Final = (b"CONNECTION_ID", b"PSEUDO_THREAD_ID")
 _SINGLE: Final = frozenset(b"insert replace update delete select with values table".split())
 """First words of statements that read and change data, and whatever functions do."""
+
+
+def names_id(text: bytes) -> bool:
+    """Whether a text has a name that shows the connection's id."""
+    text = text.upper()
+    return any(text.find(name) >= 0 for name in _ID_NAMES)
 
 
 def classify(
@@ -374,6 +385,8 @@ def _made(
         is_current=len(parts) == 1 and _is_current(parts[0], verdict),
         leaves=leaves,
         text_prepared=prepared,
+        names_id=names_id(normalised),
+        names_user_variables=b"@" in normalised.replace(b"@@", b""),
     )
 
 
@@ -429,6 +442,8 @@ def _worse(first: Statement, second: Statement) -> Statement:
         text_prepared=first.text_prepared
         if first.text_prepared == second.text_prepared
         else SEVERAL,
+        names_id=first.names_id or second.names_id,
+        names_user_variables=first.names_user_variables or second.names_user_variables,
     )
 
 

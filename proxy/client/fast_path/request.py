@@ -22,7 +22,6 @@ from protocol.constants import Command as Code
 from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
 from proxy.client.answer import Answer
 from proxy.client.connection import FastPath
-from proxy.client.sharing.portable_state import names_id
 from proxy.client.statements.wait import wait_packet
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Proof, Reason
@@ -231,7 +230,7 @@ class FastRequests(FastPath):
             return False
         lease = self._lease
         if lease is not None and (
-            (lease.is_unnamed and names_id(packet)) or lease.may_ask_what_is_lost(packet)
+            (lease.is_unnamed and statement.names_id) or lease.may_ask_what_is_lost(packet)
         ):
             return False  # it may be refused
         decision = self._writes

@@ -26,7 +26,7 @@ from proxy.client.statements.saved_state import saved_state
 from routing.servers.topology import Server
 from routing.session.variables import CARRIED, FLAGS, SWITCH
 from routing.sql.lexer import CALLED, VARIABLE, WORD, lex
-from routing.sql.statement import StatementClass, StatementReason
+from routing.sql.statement import NOT_PLAIN, StatementClass, StatementReason, names_id
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from routing.session.session import Session
     from routing.sql.statement import Statement
 
-_NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
 _APART: Final = rb"(?:\s|/\*(?![!+])[^*]*\*/|(?:--\s|#)[^\n]*(?:\n|\Z))*"
 """Blanks and comments."""
 _SELECT_ID: Final = re.compile(
@@ -71,6 +70,9 @@ _LEAVING_NOTHING: Final = (
     *(StatementReason.DIAGNOSTICS, StatementReason.FOUND_ROWS),
 )
 """Writes, and questions about the session, that leave only what is asked for then."""
+# Looked up once.
+_RESET: Final = Code.COM_RESET_CONNECTION
+_SET_OPTION: Final = Code.COM_SET_OPTION
 _KINDS: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.DIAGNOSTIC)
 _CODES: Final = (
     *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_STATISTICS, Code.COM_FIELD_LIST),
@@ -166,11 +168,11 @@ class PortableState:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
         if connection is not self._servers.primary:
             return
-        if command.code is Code.COM_RESET_CONNECTION and not outcome.error:
+        if command.code is _RESET and not outcome.error:
             self._begin_anew()  # also where the session keeps its connection
         if self._kept_for:
             return
-        if command.code is Code.COM_SET_OPTION:
+        if command.code is _SET_OPTION:
             connection.keepable = False  # neither a reset nor a change of user undoes it
         reason = unshared(command, outcome, self._state)
         if reason and outcome.error and reason == "setting":
@@ -289,12 +291,6 @@ def _is_automatic(name: str, literal: str) -> bool:
     return name != "gtid_next" or literal.strip("'\"").upper().partition(":")[0] == "AUTOMATIC"
 
 
-def names_id(text: bytes) -> bool:
-    """Whether a text names the connection's id."""
-    text = text.upper()
-    return any(name.encode() in text for name in _NAMES)
-
-
 def select_known_id(text: bytes, connection_id: int) -> bytes | None:
     """What selects this id as a text asks for the connection's; None where it asks for more.
 
@@ -319,20 +315,20 @@ def unshared(command: Command, outcome: CommandOutcome, state: Session) -> str:
     statement = command.statement
     if statement is None:
         return "" if command.code in _CODES and not command.may_write else "command"
-    if names_id(command.text):
+    if statement.names_id:
         return "connection_id"
-    if statement.multi or statement.text_prepared is not None or statement.calls_programs:
-        return "program"
-    if statement.assignments or statement.reason is StatementReason.DEFAULT_SCHEMA:
-        return "" if _is_carried(statement, state) else "setting"
-    if statement.holds and not statement.begins:
-        return "" if not statement.pins else "pinned"
-    if statement.kind in _KINDS or statement.reason in _LEAVING_NOTHING:
-        text = command.text.upper().replace(b"@@", b"")
-        if b"@" in text:
-            return "user_variable"
-        return "setting" if outcome.state_changed else ""
-    return "setting" if statement.kind is StatementClass.SESSION else "program"
+    if statement.plain == NOT_PLAIN:  # else it is nothing of this
+        if statement.multi or statement.text_prepared is not None or statement.calls_programs:
+            return "program"
+        if statement.assignments or statement.reason is StatementReason.DEFAULT_SCHEMA:
+            return "" if _is_carried(statement, state) else "setting"
+        if statement.holds and not statement.begins:
+            return "" if not statement.pins else "pinned"
+        if statement.kind not in _KINDS and statement.reason not in _LEAVING_NOTHING:
+            return "setting" if statement.kind is StatementClass.SESSION else "program"
+    if statement.names_user_variables:
+        return "user_variable"
+    return "setting" if outcome.state_changed else ""
 
 
 def _is_carried(statement: Statement, state: Session) -> bool:
