@@ -41,9 +41,12 @@ def parts_required(command: Command) -> int:
     """
     if command.code in _ADDING or _is_about_nothing(command):
         return CONDITIONS
+    asked = parts_asked(command)
     if _leaves(command) & MAY_FIND_ROWS:
-        return parts_asked(command) | FOUND_ROWS | ROW_COUNT
-    return parts_asked(command)
+        # A write's ROW_COUNT() cannot stay beside a FOUND_ROWS() that is brought there: what it
+        # asks for is more certain than what it may keep.
+        return asked | FOUND_ROWS | (0 if asked & FOUND_ROWS else ROW_COUNT)
+    return asked
 
 
 def is_lost(diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command) -> bool:

@@ -43,9 +43,10 @@ ACCEPTED = (
         "behind an error the proxy asks for GTIDs, and what it tracks for itself shows",
     ),
     Accepted(
-        r"\n  direct .*status=16386, (.*), session_state=b'.*statement_id.*', header=254\)"
-        r"\n  through .*status=2, \1, session_state=None",
-        "the tracker of statement_id behind a read on a replica, whose count it is",
+        r"\n  direct .*status=16(?:386|418), (.*), session_state=b'.*statement_id.*', "
+        r"header=(?:254|0)\)\n  through .*status=(?:2|34), \1, session_state=None",
+        "the tracker of statement_id behind a read on a replica, whose count it is, and behind what"
+        " the proxy answers itself",
     ),
     Accepted(
         r"^(OwnStatement|ResetStatement)\(.*\n.*\n  direct .*status=0, .*\n  through .*status=1, ",
@@ -66,7 +67,7 @@ ACCEPTED = (
         "transaction_read_only by a default of the primary's, in the status of reads on replicas",
     ),
     Accepted(
-        r"\n  direct .*status=8225,.*\n  through .*status=8227,",
+        r"\n  direct .*status=8(?:193|225),.*\n  through .*status=8(?:195|227),",
         "autocommit switched off inside a READ ONLY transaction, in the status of replicas",
     ),
     Accepted(

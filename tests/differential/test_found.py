@@ -129,6 +129,14 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
         MODERN,
         (READ, Send(Command.COM_INIT_DB, b"app"), *ASKS_TWICE),
     ),
+    "a CALL was given another FOUND_ROWS() than there was before a write": (
+        MODERN,
+        (
+            Query("INSERT INTO parts (label) VALUES ('p'), ('q')"),
+            Query("CALL out_params(FOUND_ROWS(), @a, @b)"),
+            Query("SELECT @a, @b"),
+        ),
+    ),
     "a READ ONLY transaction went on that a failed TRUNCATE had ended": (
         MODERN,
         (Query("START TRANSACTION READ ONLY"), READ, Query("TRUNCATE items"), READ, READ),
