@@ -120,6 +120,7 @@ ALIKE = {
     "no rows": ("SELECT 1 FROM DUAL WHERE FALSE",),
     "begun and ended": ("BEGIN", "INSERT INTO app.numbers (n) VALUES (1)", "COMMIT"),
     "found before": ("SELECT 1 UNION SELECT 2", "COMMIT"),
+    "an @ in a literal": ("UPDATE app.numbers SET n = 1 WHERE n = 'connection_id@x'", "COMMIT"),
 }
 QUESTIONS = (
     "SELECT ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID(), @@warning_count, @@error_count",

@@ -699,3 +699,23 @@ def test_words_in_the_text_of_a_single_statement_do_nothing() -> None:
     for start in ("CREATE TEMPORARY TABLE t AS SELECT '", "/*!80000 SELECT '", "SELECT 1;SELECT '"):
         assert of(f"{start}{long} temporary view, session_track_gtids, execute'").pins
         assert of(f"{start}{long} temporary view, session_track_gtids, execute'").changes_views
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "names_id"),
+    [
+        ("INSERT INTO t VALUES ('a@b.example', '@x', 'connection_id()')", False, False),
+        ("INSERT INTO t VALUES (1) -- @x connection_id()", False, False),
+        ("UPDATE t SET a = @@sql_mode", False, False),
+        ("UPDATE t SET a = @x", True, False),
+        ("UPDATE t SET a = @`x`", True, False),
+        ("SELECT 1 INTO @x", True, False),
+        ("SELECT /*!80000 @x, */ 1", True, False),
+        ("SELECT /*!99999 connection_id(), */ 1", False, True),
+        ("INSERT INTO t VALUES (`Connection_Id` ())", False, True),
+        ("SELECT @@session.pseudo_thread_id", False, True),
+    ],
+)
+def test_what_is_named_outside_of_literals(text: str, variables: bool, names_id: bool) -> None:
+    statement = of(text)
+    assert (statement.names_user_variables, statement.names_id) == (variables, names_id)
