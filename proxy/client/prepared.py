@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _LAST_ROW_SENT: Final = 0x0080
 
+LONG_PART: Final = 256
+"""Bytes that a part of long data takes besides its own: a client may send many small ones."""
+
 
 class PreparedStatements:
     """Those of one session, by their ids.
@@ -46,6 +49,8 @@ class PreparedStatements:
         self._statements: dict[int, PreparedStatement] = {}
         self._cursors: dict[int, ServerConnection] = {}
         self._last = 0
+        self._size = 0
+        self._with_long_data: dict[int, PreparedStatement] = {}
         self.text_size = 0
 
     def __len__(self) -> int:
@@ -54,7 +59,34 @@ class PreparedStatements:
     @property
     def long_size(self) -> int:
         """Bytes of long data that are kept."""
-        return sum([statement.long_size for statement in self._statements.values()])
+        if not self._with_long_data:
+            return 0
+        self._with_long_data = {
+            number: prepared
+            for number, prepared in self._with_long_data.items()
+            if prepared.long_data
+        }
+        return sum([prepared.long_size for prepared in self._with_long_data.values()])
+
+    @property
+    def size(self) -> int:
+        """Bytes that all of them take, an estimate."""
+        size, long_size = self._size, self.long_size
+        if not long_size and not self._with_long_data:
+            return size
+        parts = sum([prepared.long_parts for prepared in self._with_long_data.values()])
+        return size + long_size + LONG_PART * parts
+
+    def take_long_data(self, prepared: PreparedStatement) -> list[bytes]:
+        """One more packet of long data, to be filled."""
+        self._with_long_data[prepared.number] = prepared
+        return prepared.new_long_data()
+
+    def count(self, prepared: PreparedStatement) -> None:
+        """Count how much it takes now: its types may have changed."""
+        self._size -= prepared.counted
+        prepared.counted = prepared.size
+        self._size += prepared.counted
 
     @property
     def cursors(self) -> int:
@@ -70,6 +102,7 @@ class PreparedStatements:
         """Its PREPARE succeeded."""
         self._statements[prepared.number] = prepared
         self.text_size += len(prepared.sql)
+        self.count(prepared)
 
     def of(self, packet: bytes) -> PreparedStatement | None:
         """The one that a framed command is about, or None."""
@@ -83,12 +116,15 @@ class PreparedStatements:
         """Forget it."""
         del self._statements[prepared.number]
         self.text_size -= len(prepared.sql)
+        self._size -= prepared.counted
+        prepared.forget_long_data()
         self._cursors.pop(prepared.number, None)
 
     def clear(self) -> None:
         """The session was reset; ids go on."""
         self._statements.clear()
-        self.text_size = 0
+        self._with_long_data = {}
+        self.text_size = self._size = 0
         self._cursors.clear()
 
     def cursor(self, prepared: PreparedStatement) -> ServerConnection | None:

@@ -102,6 +102,7 @@ if TYPE_CHECKING:
 
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
+    from proxy.observe.label_values import EndCause
     from proxy.server.exchange import Purpose
     from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
@@ -167,6 +168,7 @@ class ClientSession:
         if shared.config.shares_connections:
             lease = ConnectionLease(context, connection_id)
         self._lease = lease
+        self._memory = context.memory
         self._command_context = CommandContext(context)
         self._events = events = ReadEvents(context)
         self._own_answers = own_answers = OwnAnswers(context)
@@ -589,11 +591,12 @@ class ClientSession:
             return
         lease.rest(self._current.command)
         if lease.is_expired:
-            self._client.fail(
+            self._end_by_limit(
+                "wait_timeout",
                 ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
                 "The client was disconnected by the server because of inactivity. See wait_timeout"
                 " and interactive_timeout for configuring this behavior.",
-                sequence_id=0,
+                waits=False,
             )
 
     @property
@@ -603,12 +606,26 @@ class ClientSession:
 
     def end_idle(self, seconds: float) -> None:
         """End, since the client has sent nothing for so long."""
-        self._client.fail(
+        self._end_by_limit(
+            "client_idle_timeout",
             ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
             "The client was disconnected by the server because of inactivity (Tidegate's"
             f" client-idle-timeout is {seconds:g} s)",
-            sequence_id=0,
+            waits=False,
         )
+
+    def _end_by_limit(
+        self, cause: EndCause, code: ServerErrorCode, message: str, *, waits: bool = True
+    ) -> None:
+        """End, since the client has met a limit; `waits` if it waits for an answer."""
+        metrics = self._shared.metrics
+        metrics.client_ended(cause)
+        metrics.error("proxy", code.code)
+        sequence_id = 1 if waits else 0
+        if self._long.going:  # who is still sending does not read the error
+            self._long.discard(lambda: self._client.fail(code, message, sequence_id))
+        else:
+            self._client.fail(code, message, sequence_id)
 
     @property
     def _rests(self) -> bool:
@@ -747,6 +764,10 @@ class ClientSession:
         self._take(parse_command(self._command_context, packet))
 
     def _take(self, order: Command | Action) -> None:
+        excess = self._memory.excess
+        if excess:
+            self._end_by_limit("max_session_memory", ServerErrorCode.ER_DA_CONN_LIMIT, excess)
+            return
         state = self._state
         state.plain = state.plain and isinstance(order, Command) and order.is_plain
         if isinstance(order, Command):

@@ -11,6 +11,7 @@ from proxy.client.long_command import LongCommand
 from proxy.client.prepared import PreparedStatements
 from proxy.client.primary_settings import PrimarySettings
 from proxy.client.replica_snapshots import ReplicaSnapshots
+from proxy.client.session_memory import SessionMemory
 from proxy.client.views import Views
 from routing.request.command import Command
 from routing.request.read import Read
@@ -43,6 +44,7 @@ class SessionContext:
         read_timers: what a read waits for besides its answer.
         long: the command that comes in parts.
         prepared: its prepared statements.
+        memory: what it makes the proxy keep.
         settings: what the primary was told for consistency's sake.
         snapshots: those of its transactions on replicas, and of the primary.
         views: how its statements are classified by the views that they name.
@@ -76,6 +78,7 @@ class SessionContext:
         self.read_timers: Final = read_timers
         self.long: Final = LongCommand(client)
         self.prepared: Final = PreparedStatements()
+        self.memory: Final = SessionMemory(shared.live, state, self.prepared)
         self.settings: Final = PrimarySettings(state, servers)
         self.snapshots: Final = ReplicaSnapshots(state, servers, shared.metrics)
         self.views: Final = Views(shared.catalogues, state, shared.now)

@@ -142,4 +142,12 @@ OPTIONS: Final = (
         "most prepared statements of one client at a time (default 4096)",
         _GROUP,
     ),
+    Option(
+        "max-session-memory",
+        values.size_or_0(1 << 20, 1 << 40),
+        "SIZE",
+        "most memory that one client's session may take for what it keeps; it is ended with error"
+        " 4082 (default 64M; 0: no limit)",
+        _GROUP,
+    ),
 )

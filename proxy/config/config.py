@@ -154,6 +154,7 @@ class Config:
     connection_sharing_delay: float = 1.0
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
+    max_session_memory: int = 64 << 20
     log_level: LogLevel = "info"
     log_format: LogFormat = "text"
     users: Mapping[str, Adjustment] = Table[str]()

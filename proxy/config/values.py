@@ -185,6 +185,21 @@ def size(least: int, most: int) -> Callable[[object], int]:
     return read
 
 
+def size_or_0(least: int, most: int) -> Callable[[object], int]:
+    """Read a number of bytes, or 0, which turns something off."""
+    positive = size(least, most)
+
+    def read(raw: object) -> int:
+        if str(raw).strip() == "0":
+            return 0
+        try:
+            return positive(raw)
+        except ValueError as error:
+            raise ValueError(f"{error}, or 0") from error
+
+    return read
+
+
 def choice(choices: Sequence[str]) -> Callable[[object], str]:
     """Read one of a few words, whatever its case; dashes and underscores are the same."""
 

@@ -23,6 +23,7 @@ from proxy.observe.label_values import (
     ConnectFailure,
     Crowded,
     Dropped,
+    EndCause,
     LogTask,
     RefusalCause,
     SlotWait,
@@ -39,7 +40,7 @@ ERROR_CODES: Final = frozenset(
         *(1089, 1105, 1142, 1146, 1152, 1153, 1156, 1158, 1159, 1161, 1184, 1193, 1203, 1205),
         *(1213, 1226, 1227, 1235, 1243, 1251, 1264, 1290, 1295, 1305, 1317, 1364, 1390, 1406),
         *(1419, 1451, 1452, 1461, 1524, 1690, 1786, 1792, 1820, 1835, 1836, 1862, 3024, 3100),
-        *(3101, 3159, 3950, 4031, 2002, 2003, 2006, 2012, 2013, 2026, 2059, 2061),
+        *(3101, 3159, 3950, 4031, 4082, 2002, 2003, 2006, 2012, 2013, 2026, 2059, 2061),
     }
 )
 """Error codes with a label of their own; any other code is "other"."""
@@ -60,6 +61,7 @@ PLAIN: Final[Mapping[Definition, tuple[Labels, ...]]] = {
     families.PINS: tuple(product(PinReason)),
     families.PINNED: tuple(product(PinReason)),
     families.CLIENTS_REFUSED: tuple(product(get_args(RefusalCause))),
+    families.CLIENTS_ENDED: tuple(product(get_args(EndCause))),
     families.NOT_GIVEN_BACK: tuple(
         product(
             (

@@ -257,6 +257,11 @@ CLIENTS_REFUSED: Final = Definition(
     "Clients that were turned away before their first command.",
     ("cause",),
 )
+CLIENTS_ENDED: Final = Definition(
+    "tidegate_clients_ended_total",
+    "Clients that Tidegate has ended behind their login, by the limit that they met.",
+    ("cause",),
+)
 SERVERS: Final = Definition(
     "tidegate_server_connections",
     "Connections to a server that sessions have now.",
@@ -504,7 +509,7 @@ DEFINITIONS: Final = (
     *(SCOPE_WRITES, SCOPE_WRITE_SECONDS, SCOPE_ROWS, SCOPE_ROWS_COMPRESSED),
     *(SCOPE_FILE_ERRORS, SCOPE_FILE_FAILING, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
-    *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
+    *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED, CLIENTS_ENDED),
     *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
     *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED, WITHOUT_PRIMARY),
     *(CONNECT_FAILURES, CONNECTIONS_AWAITED, CONNECTION_WAITS, SERVER_UP),

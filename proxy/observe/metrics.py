@@ -26,6 +26,7 @@ from proxy.observe.label_values import (
     ConnectFailure,
     Crowded,
     Dropped,
+    EndCause,
     Hop,
     LagMeans,
     LogTask,
@@ -265,6 +266,10 @@ class Metrics:
     def client_refused(self, cause: RefusalCause) -> None:
         """Count a client that was turned away."""
         self._add(families.CLIENTS_REFUSED, (cause,))
+
+    def client_ended(self, cause: EndCause) -> None:
+        """Count a client that met a limit behind its login."""
+        self._add(families.CLIENTS_ENDED, (cause,))
 
     def server_opened(self, server: str) -> None:
         """Count a connection that was opened."""

@@ -10,6 +10,8 @@ from typing import Final
 from routing.sql.session_locks import Act, PinReason, SessionLock
 
 _NO_REASONS: Final[frozenset[PinReason]] = frozenset()  # one for all sessions
+_NAME: Final = 256
+"""Bytes that an entry takes with its name."""
 
 
 class Pins:
@@ -77,6 +79,11 @@ class Pins:
         self._locks = {}
         self._countless = False
         self._update()
+
+    @property
+    def size(self) -> int:
+        """Bytes that the names take, an estimate: servers limit how long they are."""
+        return _NAME * (len(self._held) + len(self._locks))
 
     @property
     def text(self) -> str:

@@ -31,6 +31,9 @@ READING: Final = frozenset(_READING + _TAKEN)
 
 _COM_STMT_EXECUTE: Final = 0x17
 
+_OBJECTS: Final = 1536
+"""Bytes of a statement that is classified, and of what two servers know of it."""
+
 
 class PreparedHandle:
     """A prepared statement as one server knows it.
@@ -67,7 +70,10 @@ class PreparedStatement:
         parameters: how many it has.
         types: those of the last execution that brought them, as they came.
         types_count: how many these are.
+        counted: its `size` when that was counted last.
         long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
+        long_size: bytes of long data that are kept.
+        long_parts: how many parts these are.
         long_data_sent: some for the next execution went to the primary, and was not kept.
         spoilt: its long data was more than may be kept; no execution succeeds before a reset.
         asks_cursor: whether its newest execution asked for a cursor.
@@ -75,8 +81,11 @@ class PreparedStatement:
 
     __slots__ = (
         "asks_cursor",
+        "counted",
         "long_data",
         "long_data_sent",
+        "long_parts",
+        "long_size",
         "moves",
         "number",
         "parameters",
@@ -109,7 +118,9 @@ class PreparedStatement:
         self.parameters = 0
         self.types = b""
         self.types_count = 0
+        self.counted = 0
         self.long_data: list[list[bytes]] = []
+        self.long_size = self.long_parts = 0
         self.long_data_sent = False
         self.spoilt = False
         self.asks_cursor = False
@@ -149,15 +160,25 @@ class PreparedStatement:
         return frozenset([parts[0][9] | parts[0][10] << 8 for parts in self.long_data if parts])
 
     @property
-    def long_size(self) -> int:
-        """Bytes of long data that are kept."""
-        return sum([len(part) for parts in self.long_data for part in parts])
+    def size(self) -> int:
+        """Bytes that it takes besides its long data, an estimate."""
+        # A plain execution may still declare types that are longer than those of the last one.
+        size = _OBJECTS + len(self.sql) + max(len(self.types), 3 * self.parameters)
+        size += sum([len(value) for value in self.read_under if value is not None])
+        size += sum([len(value) for value in self.taken if value is not None])
+        return size if self.statement is None else size + self.statement.size
 
     def new_long_data(self) -> list[bytes]:
         """One more packet of long data, to be filled."""
         parts: list[bytes] = []
         self.long_data.append(parts)
         return parts
+
+    def keep_long_data(self, packet: list[bytes], part: bytes) -> None:
+        """Keep a part of a packet of long data."""
+        packet.append(part)
+        self.long_size += len(part)
+        self.long_parts += 1
 
     def spoil_long_data(self) -> None:
         """There is too much long data: keep none, and remember that until a reset."""
@@ -170,14 +191,17 @@ class PreparedStatement:
         A server remembers that there was too much: every execution fails until COM_STMT_RESET,
         whatever long data comes in between (measured on 9.7.4).
         """
-        self.long_data = []
-        self.long_data_sent = False
+        self._drop_long_data()
 
     def forget_long_data(self) -> None:
         """COM_STMT_RESET: as if none had come."""
-        self.long_data = []
-        self.long_data_sent = False
+        self._drop_long_data()
         self.spoilt = False
+
+    def _drop_long_data(self) -> None:
+        self.long_data = []
+        self.long_size = self.long_parts = 0
+        self.long_data_sent = False
 
 
 _MOVING: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)

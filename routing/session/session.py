@@ -13,6 +13,7 @@ from routing.session.diagnostics_area import DiagnosticsArea
 from routing.session.lexer_modes import LexerModes
 from routing.session.pins import Pins
 from routing.session.replica_rejections import ReplicaRejections, StateVersions
+from routing.session.text_prepared import TextPreparedStatements
 from routing.session.trackers import Trackers
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
@@ -25,7 +26,6 @@ from routing.session.variables import (
 )
 from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.session_locks import PinReason
-from routing.sql.statement import Statement
 from routing.transaction.transaction import Transaction
 
 NO_ROLE: Final = "NONE"
@@ -70,7 +70,7 @@ class Session:
         transaction: where its transaction stands.
         commits: whether what it committed was named.
         pins: what keeps it on the primary.
-        text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
+        text_prepared: statements that are prepared by text.
         schema: the default schema; empty if none is chosen.
         in_server_schema: unqualified names may be a server's own tables (`SERVER_SCHEMAS`).
         schema_version: changes whenever a schema is chosen, be it the same: a server then looks up
@@ -121,7 +121,7 @@ class Session:
         self.transaction: Final = Transaction()
         self.commits = Commits(self.transaction)
         self.pins = Pins()
-        self.text_prepared: dict[str, Statement] = {}
+        self.text_prepared = TextPreparedStatements()
         self.schema = ""
         self.in_server_schema = False
         self.schema_version = 0

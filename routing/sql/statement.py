@@ -58,6 +58,9 @@ millisecond."""
 MAX_SKELETON: Final = 1 << 14
 """So do texts of which more than this is left without literals and comments."""
 
+_NAME: Final = 128
+"""Bytes that a name in a statement takes."""
+
 _OF_TABLES: Final = re.compile(rb"FROM|\bTABLE\b|EXECUTE", re.IGNORECASE)
 
 
@@ -156,6 +159,13 @@ class Statement:
         if self.kind not in (StatementClass.READ, StatementClass.DIAGNOSTIC):
             return self
         return replace(self, kind=StatementClass.SESSION, reason=StatementReason.PREPARED_STATEMENT)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept of what its text names, an estimate for names of usual length."""
+        names = len(self.identifiers) + len(self.user_variables) + len(self.holds)
+        size = _NAME * (names + len(self.assignments))
+        return size if self.prepares is None else size + self.prepares.size
 
     @property
     def pins(self) -> bool:

@@ -79,6 +79,7 @@ OTHER: dict[str, object] = {
     "max-user-connections": 7,
     "max-client-connections": 7,
     "max-login-rate": 7,
+    "max-session-memory": "7M",
     "client-idle-timeout": "9s",
     "admin-listen": ":9998",
     "admin-token-file": "token",

@@ -26,6 +26,7 @@ from proxy.client.requests.commands.action import (
 )
 from proxy.client.requests.commands.command_context import CommandContext
 from proxy.client.requests.commands.query import kill
+from proxy.client.session_memory import SessionMemory
 from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from routing.consistency.decision import Level, Reason
@@ -62,11 +63,13 @@ def context() -> CommandContext:
         kill_targets=None,
         topology=Topology("db1:3306", []),
     )
+    state, prepared = Session(rules.initial(""), 0, user="app"), PreparedStatements()
     session: Any = SimpleNamespace(
         shared=shared,
-        state=Session(rules.initial(""), 0, user="app"),
+        state=state,
         servers=Plain(),
-        prepared=PreparedStatements(),
+        prepared=prepared,
+        memory=SessionMemory(LIVE, state, prepared),
         views=Plain(),
         query_attributes=False,
     )
@@ -124,7 +127,7 @@ def executed(context: CommandContext, *texts: str) -> bool:
         assert isinstance(command, Command)
         statement = command.statement
         if statement is not None and statement.text_prepared is not None and statement.prepares:
-            context.state.text_prepared[statement.text_prepared.name] = statement.prepares
+            context.state.text_prepared.add(statement.text_prepared.name, statement.prepares)
     command = query(context, b"EXECUTE e")
     assert isinstance(command, Command)
     assert command.statement is not None

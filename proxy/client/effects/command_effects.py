@@ -378,7 +378,7 @@ class CommandEffects:
                 state.prepared_by_text = True
                 inner = statement.prepares
                 if inner is not None:
-                    state.text_prepared[statement.text_prepared.name] = inner
+                    state.text_prepared.add(statement.text_prepared.name, inner)
             return
         if code is Code.COM_INIT_DB:
             if self._settings.undone:  # no tracker tells when it is done

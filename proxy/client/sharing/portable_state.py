@@ -217,7 +217,7 @@ class PortableState:
             return "unknown"
         if self._settings.undone or self._settings.untracked or state.trackers.of_transactions:
             return "tracking"
-        if len(self._prepared) or state.text_prepared or primary.mirror.statements:
+        if len(self._prepared) or len(state.text_prepared) or primary.mirror.statements:
             return "prepared"
         return "" if state.diagnostics.can_leave(primary.area) else "previous"
 

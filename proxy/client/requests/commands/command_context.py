@@ -22,6 +22,7 @@ class CommandContext:
         state: what routing knows of the session.
         servers: its connections.
         prepared: its prepared statements.
+        memory: what it makes the proxy keep.
         views: how its statements are classified by the views that they name.
         classifier: knows statements by their text.
         live: the configuration that counts now.
@@ -34,6 +35,7 @@ class CommandContext:
         self.state: Final = session.state
         self.servers: Final = session.servers
         self.prepared: Final = session.prepared
+        self.memory: Final = session.memory
         self.views: Final = session.views
         self.classifier: Final = session.shared.classifier
         self.live: Final = session.shared.live

@@ -10,7 +10,7 @@ from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY, PARAMETER_COUNT_AVAILABLE
 from protocol.statement_execution import statement_id, with_statement_id
-from proxy.client.prepared import close_on
+from proxy.client.prepared import LONG_PART, close_on
 from proxy.client.requests.commands import refused
 from proxy.client.requests.commands.action import (
     Action,
@@ -98,6 +98,7 @@ def execute(context: CommandContext, packet: bytes) -> Command | Action:
     prepared = context.prepared.of(packet)
     if prepared is None:
         return _unknown(context, packet)
+    context.prepared.count(prepared)
     statement = _executed(context, prepared)
     rules: StatementRules | None = None
     wrong = ""
@@ -261,15 +262,15 @@ def long_data(context: CommandContext, packet: bytes) -> Action:
 def _kept(context: CommandContext, prepared: PreparedStatement) -> Callable[[bytes], None]:
     """Takes the parts of one packet, for whichever server will execute the statement."""
     room = context.live.config.max_allowed_packet - context.prepared.long_size
-    packet = prepared.new_long_data()
+    packet = context.prepared.take_long_data(prepared)
 
     def take(data: bytes) -> None:
         nonlocal room
         room -= len(data)
-        if room < 0:
+        if room < 0 or not context.memory.has_room(len(data) + LONG_PART):
             prepared.spoil_long_data()
-        else:
-            packet.append(data)
+        elif not prepared.spoilt:
+            prepared.keep_long_data(packet, data)
 
     return take
 

@@ -24,7 +24,7 @@ def resolve(context: CommandContext, statement: Statement, prepared: TextPrepare
         return _executing(statement, context.views.classify(inner))
     # Also a PREPARE that fails removes the statement that had the name.
     if prepared.name:
-        known.pop(prepared.name, None)
+        known.remove(prepared.name)
     else:
         known.clear()
     text = prepared.text
