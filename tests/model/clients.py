@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from tests.model.links import Reply, Request
 from tests.model.wires import Answer, Command, CommandKind, Wire
@@ -23,6 +23,8 @@ STAMPS: Final = 1000
 """Stamps per tick; no step needs so many."""
 USERS: Final = ("ann", "bob")
 _FIRST_RULES: Final = Rules(Level.STRONG, Scope.CONNECTION, 0.2, TimeoutPolicy.PRIMARY)
+
+_PRIMARYS_SHARE: Final = (Proof.PRIMARY, Reason.READ)
 
 
 @dataclass(slots=True, eq=False)
@@ -209,6 +211,9 @@ class Client:
                 )
             )
             simulation.count(f"read {rules.level}{' stale' if stale else ''}")
+            decision = request.decision
+            if decision is not None and (decision.proof, decision.reason) == _PRIMARYS_SHARE:
+                simulation.count("read of the primary's share")
         else:
             simulation.count(f"{request.kind} {reply.kind}")
 

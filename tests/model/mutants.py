@@ -57,6 +57,7 @@ _OFTEN: Final[dict[str, float]] = {
     "repair": 3,
     "keep": 6,
     "restart_proxy": 1.5,
+    "place": 6,
 }
 _SELDOM: Final[dict[str, float]] = {
     "apply": 2,
@@ -110,6 +111,22 @@ def _mutant(
         return patch
 
     return decorated
+
+
+# Who is asked first.
+
+
+@_mutant(often=("place",))
+def read_from_the_nearest_whatever_it_has(patch: pytest.MonkeyPatch) -> None:
+    among = policy._among_replicas
+
+    def nearest(session: Session, topology: Topology, now: float, *arguments: Any) -> Decision:
+        first = topology.first_of(session.preferred)
+        if topology.placement is None or first is None or now < first.shunned_until:
+            return among(session, topology, now, *arguments)
+        return Decision(first, Reason.READ, Proof.KNOWN, first.applied)
+
+    patch.setattr(policy, "_among_replicas", nearest)
 
 
 # What is required.

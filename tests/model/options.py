@@ -39,6 +39,8 @@ WEIGHTS: Final = {
     # And these: `RESTARTED`.
     "keep": 0,
     "restart_proxy": 0,
+    # And this: `PLACED`.
+    "place": 0,
 }
 
 REBUILDS: Final = {**WEIGHTS, "rebuild_replica": 0.6, "change_order": 0.6, "apply": 30}
@@ -67,6 +69,9 @@ RESTARTED: Final = {
 
 LAGGING: Final = {**WATCHED, "lag": 3}
 """Weights of a simulation in which replicas are left out since they lag, and taken back."""
+
+PLACED: Final = {**LAGGING, "place": 6}
+"""Weights of a simulation that moves servers between zones, and changes their weights."""
 
 _STEADY: Final = ("client", "server", "answer", "notice")
 """Kinds of steps without which nothing happens."""
@@ -118,6 +123,7 @@ def some_options(seed: int) -> Options:
         kind: weight * (1 if kind in _STEADY else chance.choice((0.1, 0.3, 1, 1, 1, 3)))
         for kind, weight in WEIGHTS.items()
     }
+    weights["place"] = chance.choice((0, 0, 1, 3))
     return Options(
         clients=chance.randint(2, 5),
         replicas=tuple(chance.random() < 0.7 for _ in range(chance.randint(1, 3))),

@@ -61,8 +61,7 @@ class Proxy:
         self, rules: Rules, user: str, number: int, reply: Callable[[Reply], None]
     ) -> ProxySession:
         """Let a client connect."""
-        preferred = number % max(1, len(self.topology.replicas))
-        session = ProxySession(self, rules, user, preferred, reply)
+        session = ProxySession(self, rules, user, number, reply)
         self.sessions.append(session)
         session.login()
         return session

@@ -31,13 +31,14 @@ class ProxySession:
     """One client's session, in the proxy."""
 
     def __init__(
-        self, proxy: Proxy, rules: Rules, user: str, preferred: int, reply: Callable[[Reply], None]
+        self, proxy: Proxy, rules: Rules, user: str, number: int, reply: Callable[[Reply], None]
     ) -> None:
         self.proxy = proxy
         self._rules = rules
         self._user = user
-        self._preferred = preferred
+        self.number = number
         self._reply = reply
+        preferred = proxy.topology.number_of(number)
         self.state = Session(rules, preferred, proxy.scopes, user, proxy.topology.term)
         self.request = Request("set")
         self.primary: Link | None = None
@@ -53,6 +54,11 @@ class ProxySession:
     def rules(self) -> Rules:
         """The rules that the request asks for."""
         return self.request.rules or self.state.rules
+
+    def prefer_replica(self, index: int) -> None:
+        """Ask the servers in another order from now on."""
+        self.state.preferred = index
+        self.reads.read.cached_decision.forget()
 
     # Login
 
@@ -74,9 +80,8 @@ class ProxySession:
         if link.server is not proxy.topology.primary:
             self.end()  # it was the primary until a moment ago
             return
-        self.state = Session(
-            self._rules, self._preferred, proxy.scopes, self._user, proxy.topology.term
-        )
+        preferred = proxy.topology.number_of(self.number)
+        self.state = Session(self._rules, preferred, proxy.scopes, self._user, proxy.topology.term)
         self.reads = Reads(proxy, self)
         self.done(Reply("ok"))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from routing.consistency.decision import TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import Scopes
+from routing.servers.placement import Place, Placement
 from routing.servers.topology import Server, Topology
 from tests.model.clients import STAMPS, TICK, Client, DirectWriter, Written
 from tests.model.keeper import Keeper
@@ -390,6 +391,26 @@ class Simulation:
         server.set_lagging(not server.lagging)
         topology.reads_lagging = choose.below(4) == 0
         self.count("lagging" if server.lagging else "not lagging")
+        return True
+
+    def _place(self, choose: Chooser) -> bool:
+        """Let the proxy be told other zones and weights, or none, and whom reads may ask."""
+        proxy = self.proxy
+        topology = proxy.topology
+        placement: Placement[Server] | None = None
+        if choose.below(8):
+            places = {
+                server.name: Place(
+                    (0, 1, 1, 3)[choose.below(4)], ("", "near", "far")[choose.below(3)]
+                )
+                for server in topology.servers
+            }
+            zone = ("", "near")[choose.below(2)]
+            placement = Placement(zone, places, with_primary=choose.below(2) == 0)
+        topology.place(placement)
+        for session in proxy.sessions:
+            session.prefer_replica(topology.number_of(session.number))
+        self.count("placed")
         return True
 
     def _keep(self, choose: Chooser) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from routing.consistency.decision import Level, Scope
-from tests.model.options import LAGGING, REBUILDS, RESTARTED, WATCHED, Options, some_options
+from tests.model.options import LAGGING, PLACED, REBUILDS, RESTARTED, WATCHED, Options, some_options
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation
 
@@ -48,6 +48,14 @@ def test_replicas_that_are_left_out_since_they_lag(seed: int) -> None:
     """That changes who answers, and no promise."""
     counts = judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=LAGGING), seed, 2000).counts
     assert counts["lagging"] > 3
+
+
+@pytest.mark.parametrize("seed", range(100, 125))
+def test_servers_of_other_zones_and_weights(seed: int) -> None:
+    """That changes who answers, too, and no promise; the primary may have a share of the reads."""
+    counts = judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=PLACED), seed, 2000).counts
+    assert counts["placed"] > 3
+    assert counts["read of the primary's share"] > 0
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -132,7 +140,7 @@ class SimulationMachine(RuleBasedStateMachine):
     @rule(
         number=NUMBERS,
         kind=st.sampled_from(
-            ["hang_up", "restart_replica", "restart_primary", "promote", "notice"]
+            ["hang_up", "restart_replica", "restart_primary", "promote", "notice", "place"]
         ),
     )
     def something_fails(self, number: int, kind: str) -> None:
