@@ -59,6 +59,9 @@ class Commands(Protocol):
     def abandon(self) -> None:
         """The client broke off a command that was passed on in part."""
 
+    def count_too_long(self) -> None:
+        """The client is ended, since it has sent a packet that is longer than allowed."""
+
     def client_paused(self) -> None:
         """The client reads slower than the server sends."""
 
@@ -362,6 +365,7 @@ class ClientConnection:
             self.numbers.begin(self._end.sequence_id + 1)
         if self._overlong:
             if self._end.done:
+                session.count_too_long()
                 self.fail(
                     ServerErrorCode.ER_NET_PACKET_TOO_LARGE,
                     self._too_long(),

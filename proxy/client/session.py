@@ -802,6 +802,12 @@ class ClientSession:
         """The client broke off a command that was passed on in part."""
         self._servers.abandon_primary()
 
+    def count_too_long(self) -> None:
+        """The client is ended, since it has sent a packet that is longer than allowed."""
+        metrics = self._shared.metrics
+        metrics.client_ended("max_allowed_packet")
+        metrics.error("proxy", ServerErrorCode.ER_NET_PACKET_TOO_LARGE.code)
+
     def _obey(self, order: Action) -> None:  # noqa: C901, PLR0912 one case per action
         """Do what an order says."""
         if isinstance(order, ToPrimary):
@@ -847,6 +853,7 @@ class ClientSession:
         elif isinstance(order, Quit):
             self._client.close()
         elif isinstance(order, TooLong):
+            self.count_too_long()
             self._client.fail(
                 ServerErrorCode.ER_NET_PACKET_TOO_LARGE,
                 "Got a packet bigger than this command can be",

@@ -16,7 +16,12 @@ Dropped = Literal["age", "changed", "full", "lost", "moved", "refused", "room", 
 ConnectFailure = Literal["unreachable", "refused", "full", "no_descriptor"]
 SlotWait = Literal["connected", "timeout", "left"]
 UnknownCause = Literal["error", "lost", "unnamed", "result"]
-EndCause = Literal["client_idle_timeout", "max_session_memory", "wait_timeout"]
+EndCause = Literal[
+    "client_idle_timeout",
+    "max_allowed_packet",
+    "max_session_memory",
+    "wait_timeout",
+]
 RefusalCause = Literal[
     "max_connections",
     "max_user_connections",

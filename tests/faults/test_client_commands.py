@@ -83,6 +83,9 @@ async def test_a_broken_command_ends_the_connection_and_says_why(case: str, behi
         assert client.sequence_id == 1
         await eventually(lambda: len(proxy.shared.sessions) == 1)
         assert (await other.ping()).ok
+        too_long = code == 1153
+        assert proxy.count("tidegate_clients_ended_total", "max_allowed_packet") == too_long
+        assert proxy.count("tidegate_errors_total", "proxy", "1153") == too_long
 
 
 async def test_a_packet_above_the_limit_and_below_what_is_passed_on_in_parts() -> None:

@@ -83,6 +83,9 @@ class Recorder:
     def client_lost(self) -> None:
         self.events.append("lost")
 
+    def count_too_long(self) -> None:
+        self.events.append("too long")
+
     def client_paused(self) -> None:
         self.events.append("paused")
 
@@ -222,7 +225,7 @@ def test_a_packet_above_the_limit_is_thrown_away_and_then_refused(length: int) -
     assert on.transport.written[3] == 1 + (length == 0xFFFFFF)
     assert on.transport.closing
     assert not on.streams
-    assert on.events == []  # nothing had been passed on
+    assert on.events == ["too long"]  # nothing had been passed on
 
 
 def test_a_whole_packet_above_a_limit_below_what_is_taken_at_once() -> None:
@@ -246,7 +249,7 @@ def test_frames_that_add_up_to_more_than_the_limit(monkeypatch: pytest.MonkeyPat
     assert on.events == ["abandon"]
     assert not on.transport.written
     on.transport.feed(bytes(11))
-    assert on.events == ["abandon"]
+    assert on.events == ["abandon", "too long"]
     assert on.error.code == 1153
     assert on.transport.written[3] == 2
     assert on.done == [False]
