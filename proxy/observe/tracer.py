@@ -30,6 +30,8 @@ from proxy.observe.traced_ledger import TracedSession
 from proxy.version import VERSION
 from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Outcome, Proof
+from routing.sql.digest_text import digest_text
+from routing.sql.query_summary import query_summary
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -59,6 +61,9 @@ _VERBS: Final = frozenset(
 )
 _SCANNED: Final = 4096
 
+_TEXTS: Final = 1024
+"""Texts that are kept, each of at most 1 KB, so that one of a digest is made once."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -80,6 +85,7 @@ class Tracer:
         self._provider.add_span_processor(processor)
         self._tracer = self._provider.get_tracer("tidegate", VERSION)
         self._propagator = TraceContextTextMapPropagator()
+        self._texts: dict[str, tuple[str, str]] = {}  # by digest
 
     def statement(
         self,
@@ -111,6 +117,12 @@ class Tracer:
         )
         if not span.is_recording():
             return
+        text, summary = self._described(command, session)
+        if text:
+            span.set_attribute("db.query.text", text)
+        if summary:
+            span.set_attribute("db.query.summary", summary)
+            span.update_name(summary)  # the sampler has seen the other one, which costs less
         span.set_attributes(_attributes(command, outcome, server, session.session_id))
         if error:
             span.set_attribute("db.response.status_code", str(error))
@@ -122,6 +134,23 @@ class Tracer:
         if outcome.wait_us > 0:
             self._wait(outcome, arrived_ns, set_span_in_context(span))
         span.end(max(utc_ns(), arrived_ns))
+
+    def _described(self, command: "Command", session: TracedSession) -> tuple[str, str]:
+        """The text of a statement without its literals, and its summary; empty if not known."""
+        statement = command.statement
+        if statement is None or not statement.digest:
+            return "", ""
+        found = self._texts.get(statement.digest)
+        if found is None:
+            sql = statement_text(command, query_attributes=session.query_attributes)
+            text = digest_text(sql, session.state.lexer_modes.flags, statement.digest)
+            if text is None:
+                return "", ""
+            found = text, query_summary(text)
+            if len(self._texts) >= _TEXTS:
+                self._texts.clear()
+            self._texts[statement.digest] = found
+        return found
 
     def _wait(self, outcome: "CommandOutcome", arrived_ns: int, context: "Context") -> None:
         """Make the span of the wait for a replica; after a vain one the statement went on later."""

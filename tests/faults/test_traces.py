@@ -19,6 +19,8 @@ from proxy.observe import tracer
 from tests.faults.client import MODERN, attributed, query
 from tests.faults.proxy_fixture import ProxyFixture, eventually
 from tests.faults.table_fixture import COUNT, apply, count, execute, table_fixture
+from tests.faults.test_prepared import number, prepare
+from tests.faults.test_session_memory import first_execution
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT_SPAN = "b7ad6b7169203331"
@@ -48,9 +50,9 @@ def parent_of(span: ReadableSpan) -> str:
 async def test_a_span_says_where_a_statement_went_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
     async with traced(monkeypatch) as (proxy, exporter):
         client = await proxy.session()
-        await execute(client, "/* a */ (SELECT 'secret')")
+        await execute(client, "/* a */ (SELECT 'secret' FROM t)")
         await client.query("SELECT nothing FROM t")
-        read, failed = spans(exporter, "SELECT test")
+        read, failed = spans(exporter, "SELECT t")
         assert read.kind is SpanKind.CLIENT
         assert read.attributes is not None
         assert failed.attributes is not None
@@ -58,6 +60,8 @@ async def test_a_span_says_where_a_statement_went_and_why(monkeypatch: pytest.Mo
         assert read.attributes["db.system.name"] == "mysql"
         assert read.attributes["db.operation.name"] == "SELECT"
         assert read.attributes["db.namespace"] == "test"
+        assert read.attributes["db.query.text"] == "( SELECT ? FROM t )"
+        assert read.attributes["db.query.summary"] == "SELECT t"
         assert read.attributes["server.address"] == "127.0.0.1"
         assert read.attributes["server.port"] == replica.port
         assert read.attributes["tidegate.role"] == "replica"
@@ -75,6 +79,36 @@ async def test_a_span_says_where_a_statement_went_and_why(monkeypatch: pytest.Mo
         assert read.resource.attributes["service.name"] == "tidegate"
 
 
+async def test_a_text_is_shown_without_literals_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with traced(monkeypatch) as (proxy, exporter):
+        client = await proxy.session(capabilities=MODERN | Capability.CLIENT_QUERY_ATTRIBUTES)
+        statement = await prepare(client, "SELECT 'secret', ? FROM t")
+        await first_execution(client, statement, [number(77)])
+        for sql in (
+            "SET @a = 'secret'",
+            "INSERT INTO t VALUES (77) /* secret */",
+            "SELECT /*!50000 'secret' */ FROM t",
+            "SELECT '" + "secret" * 12000 + "' FROM t",
+            "CREATE USER u IDENTIFIED BY 'secret'",
+            'SELECT "secret"',
+            "SHOW TIDEGATE SESSION",
+        ):
+            await client.query(sql)
+        await client.ping()
+        found = exporter.get_finished_spans()
+        shown = [(span.attributes or {}).get("db.query.text") for span in found]
+        assert "secret" not in str([(span.name, span.attributes) for span in found])
+        assert "77" not in str(shown)
+        assert "SELECT ? , ? FROM t" in shown
+        assert "SET @a = ?" in shown
+        assert shown[-1] is None
+        (written,) = spans(exporter, "INSERT t")
+        assert (written.attributes or {})["db.query.text"] == "INSERT INTO t VALUES (...)"
+        assert sum(text is None for text in shown) >= 3
+
+
 async def test_a_wait_is_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
     async with traced(monkeypatch) as (proxy, exporter):
         client = await proxy.session()
@@ -85,7 +119,7 @@ async def test_a_wait_is_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
         apply(proxy, True)
         await client.answer()
         (wait,) = spans(exporter, "WAIT_FOR_EXECUTED_GTID_SET")
-        (read,) = spans(exporter, "SELECT test")
+        (read,) = spans(exporter, "SELECT t")
         assert read.context is not None
         assert parent_of(wait) == f"{read.context.span_id:016x}"
         assert read.attributes is not None
@@ -112,12 +146,12 @@ async def test_a_sampled_parent_is_followed_and_an_unsampled_one_is_not(
                 await client.answer()
             else:
                 assert (await client.query(f"{COUNT} /*traceparent='{parent}'*/")).value == b"0"
-        (span,) = spans(exporter, "SELECT test")
+        (span,) = spans(exporter, "SELECT t")
         assert span.context is not None
         assert f"{span.context.trace_id:032x}" == TRACE
         assert parent_of(span) == PARENT_SPAN
         await count(client)
-        assert len(spans(exporter, "SELECT test")) == 1 + int(sample)
+        assert len(spans(exporter, "SELECT t")) == 1 + int(sample)
 
 
 async def test_without_the_options_there_is_no_tracer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +202,7 @@ async def test_spans_reach_a_collector() -> None:
             for span in scope.spans
             if span.trace_id.hex() == TRACE
         ]
-        assert [span.name for span in found] == ["SELECT test"]
+        assert [span.name for span in found] == ["SELECT t"]
         assert found[0].parent_span_id.hex() == PARENT_SPAN
 
 
