@@ -7,7 +7,7 @@ import platform
 import resource
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple, Protocol
@@ -37,6 +37,7 @@ from proxy.only_worker import OnlyWorker
 from proxy.reload import command as reload_command
 from proxy.reload.answer import Answer
 from proxy.reload.hangup import Hangup
+from proxy.reload.last_reload import LastReload
 from proxy.reload.reloader import CannotReloadError, Reloader
 from proxy.reload.source import Change, Source
 from proxy.serve import serve as serve_clients
@@ -134,6 +135,7 @@ class _Start:
         reading: how it is read anew.
         heritage: what is in the state directory.
         sockets: where clients connect.
+        last_reload: how the last reload went.
     """
 
     given: Config
@@ -142,6 +144,7 @@ class _Start:
     reading: Reading | None
     heritage: Heritage
     sockets: ListeningSockets
+    last_reload: LastReload = field(default_factory=LastReload)
 
 
 def _begin_take_over(config: Config) -> TakeOver | None:
@@ -266,7 +269,7 @@ class _Operation:
         commands: dict[str, Command] = {TAKE_OVER: self.hand_overs.hand_over}
         if start.reading is not None:
             source = Source(start.reading.read, start.given, start.config, start.ring)
-            reloader = Reloader(source, self._apply, manager)
+            reloader = Reloader(source, self._apply, manager, start.last_reload)
             start.reading.hangup.call(reloader.request)
             self.reload = reloader.reload
             commands[reload_command.NAME] = reload_command.answering(reloader.reload)
@@ -431,7 +434,9 @@ def _run_here(start: _Start, serve: Serve) -> int:
         prepared=operation.hand_overs.prepared,
         take_part=worker.take_part,
     )
-    collector = WorkersCollector(lambda: {0: metrics.snapshot()}, lambda: 0, _build())
+    collector = WorkersCollector(
+        lambda: {0: metrics.snapshot()}, lambda: 0, _build(), start.last_reload
+    )
     with operation.serving(collector, trouble, asked):
         status = run_worker(serve, config, start.ring, metrics, 0, lifecycle)
     return CANNOT_SERVE if worker.failed else status
@@ -457,7 +462,9 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
     supervisor = Supervisor(config, start.ring, serve, lifecycle, start.sockets)
     operation = _Operation(start, supervisor, manager)
     supervisor.reload = operation.reload
-    collector = WorkersCollector(supervisor.snapshots, lambda: supervisor.restarts, _build())
+    collector = WorkersCollector(
+        supervisor.snapshots, lambda: supervisor.restarts, _build(), start.last_reload
+    )
     with (
         closing(SeveralWorkers(_folder(config), config.workers, start.heritage.names)) as several,
         operation.serving(collector, supervisor.trouble, several),

@@ -534,6 +534,14 @@ WORKER_UP: Final = Definition(
     "1 while a worker serves, 0 while it does not answer.",
     ("worker",),
 )
+RELOAD_SUCCESSFUL: Final = Definition(
+    "tidegate_config_last_reload_successful",
+    "1 if the last reload of the configuration went well, or there was none; else 0.",
+)
+RELOAD_SUCCEEDED_AT: Final = Definition(
+    "tidegate_config_last_reload_success_timestamp_seconds",
+    "When a reload of the configuration, or the start, went well last, in seconds since the epoch.",
+)
 WORKER_RESTARTS: Final = Definition(
     "tidegate_worker_restarts_total",
     "Workers that ended unexpectedly and were started again.",

@@ -22,6 +22,8 @@ from proxy.address import Address
 from proxy.observe.families import (
     BUILD,
     DEFINITIONS,
+    RELOAD_SUCCEEDED_AT,
+    RELOAD_SUCCESSFUL,
     WORKER_RESTARTS,
     WORKER_UP,
     Definition,
@@ -32,6 +34,8 @@ from proxy.observe.snapshot import Snapshot
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+    from proxy.reload.last_reload import LastReload
+
 
 class WorkersCollector(Collector):
     """Gives Prometheus the counts of all workers.
@@ -41,6 +45,7 @@ class WorkersCollector(Collector):
             answer.
         restarts: number of workers that were started again.
         build: what runs: version, "true" or "false" for compiled, Python's version.
+        last_reload: how the last reload went; None if that is not to be shown.
 
     """
 
@@ -49,10 +54,12 @@ class WorkersCollector(Collector):
         snapshots: Callable[[], Mapping[int, Snapshot | None]],
         restarts: Callable[[], int],
         build: tuple[str, str, str],
+        last_reload: "LastReload | None" = None,
     ) -> None:
         self._snapshots = snapshots
         self._restarts = restarts
         self._build = build
+        self._last_reload = last_reload
 
     def collect(self) -> Iterable[Metric]:
         """Take the snapshots and yield every family."""
@@ -70,6 +77,13 @@ class WorkersCollector(Collector):
         yield CounterMetricFamily(
             WORKER_RESTARTS.name, WORKER_RESTARTS.help, value=self._restarts()
         )
+        last = self._last_reload
+        if last is not None:
+            for definition, value in (
+                (RELOAD_SUCCESSFUL, float(last.successful)),
+                (RELOAD_SUCCEEDED_AT, last.succeeded_at),
+            ):
+                yield GaugeMetricFamily(definition.name, definition.help, value=value)
 
     def describe(self) -> Iterable[Metric]:
         """Name the families without taking a snapshot, for the registry's check for duplicates."""

@@ -12,6 +12,7 @@ from proxy.reload.answer import Answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.reload.last_reload import LastReload
     from proxy.reload.source import Change, Source
     from proxy.service_manager import ServiceManager
 
@@ -30,7 +31,11 @@ class Reloader:
     """
 
     def __init__(
-        self, source: Source, apply: Callable[[Change], list[str]], manager: ServiceManager
+        self,
+        source: Source,
+        apply: Callable[[Change], list[str]],
+        manager: ServiceManager,
+        last_reload: LastReload | None = None,
     ) -> None:
         """Reload from a source.
 
@@ -39,10 +44,12 @@ class Reloader:
             apply: gives the workers what has changed, and says in what they failed; it waits until
                 they serve clients, and raises CannotReloadError once the proxy stops.
             manager: is told.
+            last_reload: is told how each went, if somebody wants to know.
         """
         self._source = source
         self._apply = apply
         self._manager = manager
+        self._last_reload = last_reload
         self._reloading = threading.Lock()
         self._asking = threading.Lock()
         self._waiting = False  # a reload that was requested has not begun
@@ -78,6 +85,8 @@ class Reloader:
             answer = Answer(errors=("the reload failed, as the log says",))
         finally:
             self._manager.reloaded()
+        if self._last_reload is not None:
+            self._last_reload.ended(successful=not answer.errors)
         self._tell(answer)
         return answer
 

@@ -20,6 +20,8 @@ from proxy.observe.families import (
     DEFINITIONS,
     LAG_BUCKETS_US,
     LATENCY_BUCKETS_US,
+    RELOAD_SUCCEEDED_AT,
+    RELOAD_SUCCESSFUL,
     WAIT_BUCKETS_US,
     WORKER_RESTARTS,
     WORKER_UP,
@@ -27,11 +29,19 @@ from proxy.observe.families import (
 from proxy.observe.metrics import MAX_LAG_SERIES, Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.observe.snapshot import Snapshot
+from proxy.reload.last_reload import LastReload
 from routing.consistency.decision import Outcome, Proof, Reason, Role
 from routing.sql.session_locks import PinReason
 
 ROOT = Path(__file__).parents[2]
-ALL = (*DEFINITIONS, BUILD, WORKER_UP, WORKER_RESTARTS)
+ALL = (
+    *DEFINITIONS,
+    BUILD,
+    WORKER_UP,
+    WORKER_RESTARTS,
+    RELOAD_SUCCESSFUL,
+    RELOAD_SUCCEEDED_AT,
+)
 """The last ones are of the proxy as a whole: they have no label `worker`."""
 DOCS = ROOT / "docs" / "metrics.md"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -43,7 +53,11 @@ class Scraped:
     def __init__(self) -> None:
         self.snapshots: dict[int, Snapshot | None] = {}
         self.trouble = ""
-        collector = WorkersCollector(lambda: self.snapshots, lambda: 3, ("1.2", "true", "3.11"))
+        self.now = 1000.5
+        self.last_reload = LastReload(lambda: self.now)
+        collector = WorkersCollector(
+            lambda: self.snapshots, lambda: 3, ("1.2", "true", "3.11"), self.last_reload
+        )
         self.server = MetricsServer(Address("127.0.0.1", 0), collector, lambda: self.trouble)
         self.server.start()
 
@@ -396,3 +410,14 @@ def test_every_cause_is_documented() -> None:
     assert len(causes) >= 5
     documented = set(re.findall(r"`(\w+)`", DOCS.read_text()))
     assert causes <= documented
+
+
+def test_how_the_last_reload_went(scraped: Scraped) -> None:
+    name = "tidegate_config_last_reload"
+    for successful, at in ((None, 1000.5), (False, 1000.5), (True, 1003.5)):
+        scraped.now += 1
+        if successful is not None:
+            scraped.last_reload.ended(successful=successful)
+        text = scraped.get("/metrics")
+        assert f"{name}_successful {float(successful is not False)}\n" in text
+        assert f"{name}_success_timestamp_seconds {at}\n" in text

@@ -19,6 +19,7 @@ from proxy.control.server import ControlServer
 from proxy.reload.answer import Answer
 from proxy.reload.command import NAME, answering, ask
 from proxy.reload.hangup import Hangup
+from proxy.reload.last_reload import LastReload
 from proxy.reload.reloader import CannotReloadError, Reloader
 from proxy.reload.source import Change, Source
 from proxy.service_manager import ServiceManager
@@ -124,6 +125,31 @@ def test_errors_change_nothing_and_the_next_reload_is_as_good(ring: KeyRing) -> 
     assert reloading.reload().applied == ("max-connections",)
     assert reloading.reload().applied == ()
     assert [change.config for change in applied] == [other, other]
+
+
+def test_the_metrics_tell_how_the_last_reload_went(ring: KeyRing) -> None:
+    now = 100.0
+    last_reload = LastReload(lambda: now)
+    reads: list[object] = [ConfigError("one"), CONFIG, RuntimeError("a defect"), CONFIG]
+    failures: list[str] = []
+
+    def read() -> Config:
+        found = reads.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        assert isinstance(found, Config)
+        return found
+
+    reloading = Reloader(
+        Source(read, CONFIG, CONFIG, ring), lambda _: failures, ServiceManager({}), last_reload
+    )
+    seen = [(last_reload.successful, last_reload.succeeded_at)]
+    for _ in range(4):
+        now += 1
+        failures = ["a worker does not answer"] if now == 104 else []
+        reloading.reload()
+        seen.append((last_reload.successful, last_reload.succeeded_at))
+    assert seen == [(True, 100), (False, 100), (True, 102), (False, 102), (False, 102)]
 
 
 def test_nothing_is_taken_that_could_not_be_applied(ring: KeyRing) -> None:
