@@ -5,7 +5,7 @@ from __future__ import annotations  # Connection is generic for the type checker
 import os
 import signal
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -43,8 +43,9 @@ def worker_pids(running: RunningProxy) -> set[int]:
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     found = set()
     for child in map(int, children):
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            found.add(child)
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.add(child)
     return found
 
 

@@ -163,8 +163,8 @@ def test_compressed_segments_and_files_that_are_none(
     for name in ("notes.txt", "gate-0-b2.jsonl.bz2"):
         (tmp_path / "date=2026-11-30" / name).write_text("?")
     assert nightly.run(tmp_path, None) == 2
-    out = capsys.readouterr().out
-    assert "Not read: `date=2026-11-30/gate-0-b2.jsonl.bz2`. Not judged: 2 reads." in out
+    out, error = capsys.readouterr()
+    assert "Not read: `date=2026-11-30/gate-0-b2.jsonl.bz2`. Not judged: 2 reads." in out, error
     report = (tmp_path / "_audit" / "report.md").read_text()
     assert "Not taken for segments: `date=2026-11-30/notes.txt`." in report
 
