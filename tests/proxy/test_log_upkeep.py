@@ -238,7 +238,7 @@ def test_a_stop_leaves_a_whole_segment(
     monkeypatch.setattr(log_upkeep, "_REST", 1e9)  # it rests before the second chunk
     keeper = upkeep(tmp_path, metrics, pack=True)
     keeper.start()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(files(tmp_path)) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -145,7 +145,7 @@ class Running:
 def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
-    def run(workers: int = 1, timeout: float = 30.0, name: str = "proxy") -> Running:
+    def run(workers: int = 1, timeout: float = 60.0, name: str = "proxy") -> Running:
         started.append(Running(tmp_path, workers, timeout, name))
         return started[-1]
 

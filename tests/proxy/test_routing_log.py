@@ -89,7 +89,7 @@ def test_the_thread_writes_while_the_log_runs(tmp_path: Path, metrics: Metrics) 
     log = RoutingLog(tmp_path, "edge", 0, metrics)
     log.start()
     add(log, 3)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while count(metrics, "records") < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)

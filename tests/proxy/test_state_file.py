@@ -177,7 +177,7 @@ def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 with pytest.raises(StateError, match="does not answer"):
                     await kept.read()
             answers.set()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 assert await kept.add(FIRST) == FIRST

@@ -97,7 +97,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def wait_caught_up(self, timeout: float = 30) -> None:
+    def wait_caught_up(self, timeout: float = 60) -> None:
         """Wait until both replicas have applied all that the primary has committed.
 
         Raises:

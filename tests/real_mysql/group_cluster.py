@@ -150,7 +150,7 @@ class GroupCluster(Cluster):
                 raise TimeoutError
             time.sleep(0.02)
 
-    def wait_caught_up(self, timeout: float = 30) -> None:
+    def wait_caught_up(self, timeout: float = 60) -> None:
         """Wait until all members have what any of them has.
 
         Raises:

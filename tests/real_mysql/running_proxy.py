@@ -145,7 +145,7 @@ class RunningProxy:
                 return error.code, error.read().decode()
 
     def records(
-        self, at_least: int = 0, timeout: float = 15, kind: str = "statement"
+        self, at_least: int = 0, timeout: float = 60, kind: str = "statement"
     ) -> list[Record]:
         """Read the routing log's records of one kind, waiting until there are so many.
 
@@ -170,7 +170,7 @@ class RunningProxy:
                 records += [json.loads(line) for line in whole.splitlines()]
         return sorted(records, key=lambda record: (record["worker"], record["run"], record["seq"]))
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM, timeout: float = 60) -> int:
         """End it and give its exit status (negative: the signal that ended it).
 
         Raises:
@@ -179,7 +179,7 @@ class RunningProxy:
         self.signal(number)
         return self.wait(number, timeout)
 
-    def wait(self, number: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+    def wait(self, number: signal.Signals = signal.SIGTERM, timeout: float = 60) -> int:
         """Wait for its end after a signal, as `stop` does."""
         try:
             status = self._process.wait(timeout)
@@ -201,7 +201,7 @@ class RunningProxy:
         self.stop(signal.SIGKILL)
 
     def _wait_ready(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()

@@ -273,7 +273,7 @@ class RealServer:
         finally:
             self.start_applier()
 
-    def wait_for(self, gtids: str, timeout: float = 30) -> None:
+    def wait_for(self, gtids: str, timeout: float = 60) -> None:
         """Wait until it has applied this set.
 
         Raises:

@@ -72,7 +72,7 @@ def test_primary_and_replicas_show_who_is_behind(proxy: StartProxy, cluster: Clu
 
 def test_the_monitors_connections_say_what_they_are(proxy: StartProxy, cluster: Cluster) -> None:
     proxy()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not cluster.primary.query(
         "SELECT * FROM performance_schema.session_connect_attrs"
         " JOIN performance_schema.processlist ON ID = PROCESSLIST_ID"

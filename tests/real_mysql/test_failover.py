@@ -26,7 +26,7 @@ def _value(connection: "Connection[pymysql.cursors.Cursor]", sql: str) -> object
 
 
 def _eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)

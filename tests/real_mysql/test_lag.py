@@ -106,7 +106,7 @@ class Chain:
                 return row
         return {}
 
-    def until(self, met: Callable[[], bool], timeout: float = 20) -> None:
+    def until(self, met: Callable[[], bool], timeout: float = 60) -> None:
         """Wait until the monitor has seen something."""
         deadline = time.monotonic() + timeout
         while not met():

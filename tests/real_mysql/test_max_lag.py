@@ -45,7 +45,7 @@ def shown(client: Connection[DictCursor], server: RealServer) -> dict[str, str |
         return next(row for row in cursor.fetchall() if row["server"] == server.address)
 
 
-def eventually(condition: Callable[[], bool], timeout: float = 30) -> None:
+def eventually(condition: Callable[[], bool], timeout: float = 60) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline
