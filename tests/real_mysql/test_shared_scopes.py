@@ -140,24 +140,32 @@ def test_a_worker_that_is_killed_makes_no_read_miss_anything(
     writers = [Register(running, acknowledged, lock) for _ in range(4)]
     for writer in writers:
         writer.start()
+
+    def all_up() -> bool:
+        with suppress(ConnectionResetError):
+            return running.metric("tidegate_worker_up") == WORKERS
+        return False
+
     read = 0
     kills = 2
-    while read < READS or kills:
-        with suppress(pymysql.err.MySQLError), closing(running.connect()) as session:
-            for _ in range(25):
-                with lock:
-                    before = acknowledged[0]
-                found = count(session)
-                assert found >= before, f"{found} of {before} writes are shown"
-                read += 1
-        if kills and read >= READS // 4:
-            kills -= 1
-            os.kill(min(worker_pids(running)), signal.SIGKILL)
-            eventually(lambda: running.metric("tidegate_worker_up") == WORKERS)
-    for writer in writers:
-        writer.stopping.set()
-    for writer in writers:
-        writer.join(30)
+    try:
+        while read < READS or kills:
+            with suppress(pymysql.err.MySQLError), closing(running.connect()) as session:
+                for _ in range(25):
+                    with lock:
+                        before = acknowledged[0]
+                    found = count(session)
+                    assert found >= before, f"{found} of {before} writes are shown"
+                    read += 1
+            if kills and read >= READS // 4:
+                kills -= 1
+                os.kill(min(worker_pids(running)), signal.SIGKILL)
+                eventually(all_up)
+    finally:  # else they go on while pytest tells of a failure
+        for writer in writers:
+            writer.stopping.set()
+        for writer in writers:
+            writer.join(30)
     assert running.metric("tidegate_worker_restarts_total") == 2
     assert acknowledged[0] > 0
 
