@@ -188,7 +188,7 @@ class ListeningSockets:
                 self._file = path, path.lstat()
 
 
-def activated(environment: Mapping[str, str]) -> list[OpenSocket]:
+def activated_sockets(environment: Mapping[str, str]) -> list[OpenSocket]:
     """The sockets that the service manager has opened for this process."""
     count = environment.get(_COUNT, "")
     if not count.isdigit() or environment.get(_PROCESS) != str(os.getpid()):

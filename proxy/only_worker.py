@@ -8,8 +8,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from proxy.handover.crew import STEP_S
 from proxy.handover.step import Step, StepDone, StepError, StepKind
+from proxy.handover.worker_group import STEP_S
 from proxy.reload.reloader import CannotReloadError
 from proxy.supervisor import CHANGE_TIMEOUT_S, DRAINING, NOT_SERVING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class OnlyWorker:
-    """Changes its configuration, and has it do its part of hand-overs (`proxy.handover.crew`).
+    """Changes its configuration, and has it do its part of hand-overs (`WorkerGroup`).
 
     Attributes:
         listening: clients can connect.

@@ -30,8 +30,8 @@ from types import FrameType
 from typing import Final
 
 from proxy.config import Config
-from proxy.handover.crew import STEP_S
 from proxy.handover.step import Step, StepDone, StepError, StepKind
+from proxy.handover.worker_group import STEP_S
 from proxy.handover.worker_start import WorkerStart
 from proxy.listening_sockets import ListeningSockets
 from proxy.observe.snapshot import Snapshot
@@ -416,7 +416,7 @@ class Supervisor:
         return self._stopping.is_set()
 
     def act(self, step: Step) -> None:
-        """Have all workers do a step of a hand-over, and wait (`proxy.handover.crew.Crew`)."""
+        """Have all workers do a step of a hand-over, and wait (`WorkerGroup`)."""
         with self._acting:
             for worker in self._workers:
                 while not worker.steps_done.empty():
@@ -437,13 +437,13 @@ class Supervisor:
                     raise StepError(f"worker {worker.number}: {done.error}")
 
     def leave(self) -> None:
-        """A successor accepts the clients: let the sessions go, and end (`Crew`)."""
+        """A successor accepts the clients: let the sessions go, and end (`WorkerGroup`)."""
         self._leaving = True
         self._wake()
         self._stopping.wait()
 
     def fail(self) -> None:
-        """End, since this proxy cannot take over (`Crew`)."""
+        """End, since this proxy cannot take over (`WorkerGroup`)."""
         self._failing = True
         self._wake()
 

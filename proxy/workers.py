@@ -19,17 +19,19 @@ from proxy.config import Config, ConfigError
 from proxy.control.connection import ControlConnection, ControlError, connect
 from proxy.control.server import Command, ControlServer
 from proxy.handover import successor
-from proxy.handover.crew import Crew
-from proxy.handover.hand_overs import HandOvers, Heritage, Surroundings
-from proxy.handover.predecessor import COMMAND as TAKE_OVER
+from proxy.handover.callbacks import HandOverCallbacks
+from proxy.handover.hand_overs import HandOvers
+from proxy.handover.messages import COMMAND as TAKE_OVER
+from proxy.handover.state_files import StateFiles
 from proxy.handover.step import Board
 from proxy.handover.successor import TakeOver
+from proxy.handover.worker_group import WorkerGroup
 from proxy.listening_sockets import (
     CannotServeError,
     ListeningSockets,
     OpenSocket,
     Purpose,
-    activated,
+    activated_sockets,
 )
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
@@ -107,13 +109,13 @@ def run(
     try:
         if takes_over:
             take_over = _begin_take_over(config)
-        with _heritage(config, take_over) as heritage, _listening(config, heritage) as sockets:
+        with _state_files(config, take_over) as files, _listening(config, files) as sockets:
             start = _Start(
                 config,
-                dataclasses.replace(config, state_dir=heritage.folder),
+                dataclasses.replace(config, state_dir=files.folder),
                 ring,
                 reading,
-                heritage,
+                files,
                 sockets,
             )
             return _run_here(start, serve) if config.workers == 1 else _run_supervised(start, serve)
@@ -133,7 +135,7 @@ class _Start:
         config: what the start has made of it.
         ring: the keys.
         reading: how it is read anew.
-        heritage: what is in the state directory.
+        files: what is in the state directory.
         sockets: where clients connect.
         last_reload: how the last reload went.
     """
@@ -142,7 +144,7 @@ class _Start:
     config: Config
     ring: KeyRing
     reading: Reading | None
-    heritage: Heritage
+    files: StateFiles
     sockets: ListeningSockets
     last_reload: LastReload = field(default_factory=LastReload)
 
@@ -159,7 +161,7 @@ def _begin_take_over(config: Config) -> TakeOver | None:
 
 
 @contextmanager
-def _heritage(config: Config, take_over: TakeOver | None) -> Iterator[Heritage]:
+def _state_files(config: Config, take_over: TakeOver | None) -> Iterator[StateFiles]:
     """What the proxy has in its state directory, for as long as it runs.
 
     Raises:
@@ -168,10 +170,10 @@ def _heritage(config: Config, take_over: TakeOver | None) -> Iterator[Heritage]:
     folder = config.state_dir
     if folder is not None:
         make_folder(folder)
-        with _prepared(folder, config, take_over) as heritage:
-            yield heritage
+        with _prepared(folder, config, take_over) as files:
+            yield files
     elif config.workers == 1:
-        yield Heritage()
+        yield StateFiles()
     else:
         try:
             temporary = TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True)
@@ -180,12 +182,12 @@ def _heritage(config: Config, take_over: TakeOver | None) -> Iterator[Heritage]:
                 f"no temporary directory can be made for what workers share: {error.strerror}; name"
                 " a directory in state-dir or TMPDIR that Tidegate may write"
             ) from error
-        with temporary as name, _prepared(Path(name), config, None) as heritage:
-            yield heritage
+        with temporary as name, _prepared(Path(name), config, None) as files:
+            yield files
 
 
 @contextmanager
-def _prepared(folder: Path, config: Config, take_over: TakeOver | None) -> Iterator[Heritage]:
+def _prepared(folder: Path, config: Config, take_over: TakeOver | None) -> Iterator[StateFiles]:
     """Make the files that all workers use before any worker starts, so that an error shows once."""
     if config.failover != "off":
         StateFile(folder).close()
@@ -195,7 +197,7 @@ def _prepared(folder: Path, config: Config, take_over: TakeOver | None) -> Itera
         if take_over is not None:
             board = Board(names.scopes, 1)
             scope_memory.make(folder, 1, names.scopes)
-        yield Heritage(folder, take_over, names, board)
+        yield StateFiles(folder, take_over, names, board)
         return
     lock = scope_memory.FolderLock(folder)
     try:
@@ -210,13 +212,13 @@ def _prepared(folder: Path, config: Config, take_over: TakeOver | None) -> Itera
         if take_over is None:
             scope_memory.keep_only(folder, names.scopes)
             remove_others(folder, names, config.workers)
-        yield Heritage(folder, take_over, names, Board(names.scopes, config.workers), lock)
+        yield StateFiles(folder, take_over, names, Board(names.scopes, config.workers), lock)
     finally:
         lock.release()
 
 
 @contextmanager
-def _listening(config: Config, heritage: Heritage) -> Iterator[ListeningSockets]:
+def _listening(config: Config, files: StateFiles) -> Iterator[ListeningSockets]:
     """The sockets at which clients connect, for as long as the proxy runs.
 
     Raises:
@@ -224,14 +226,14 @@ def _listening(config: Config, heritage: Heritage) -> Iterator[ListeningSockets]
     """
     sockets = ListeningSockets()
     try:
-        sockets.open(config, [*heritage.inherited, *activated(os.environ)])
+        sockets.open(config, [*files.inherited_sockets, *activated_sockets(os.environ)])
         yield sockets
     finally:
         sockets.close()
         sockets.remove_file()
 
 
-class _Crew(Crew, Protocol):
+class _WorkerGroup(WorkerGroup, Protocol):
     """The workers, as the first process sees them."""
 
     def change(self, change: Change) -> list[str]:
@@ -249,21 +251,22 @@ class _Operation:
         reload: reads the configuration anew; None if nobody can.
     """
 
-    def __init__(self, start: _Start, crew: _Crew, manager: ServiceManager) -> None:
+    def __init__(self, start: _Start, group: _WorkerGroup, manager: ServiceManager) -> None:
         """Begin without serving.
 
         Args:
             start: what the start begins with.
-            crew: the workers.
+            group: the workers.
             manager: is told.
         """
         self._start = start
-        self._crew = crew
+        self._group = group
         self._manager = manager
         self._metrics: MetricsServer | None = None
-        heritage = dataclasses.replace(start.heritage, folder=start.given.state_dir)
-        surroundings = Surroundings(self._sockets, self._accept, self._leave, crew.stopping)
-        self.hand_overs = HandOvers(heritage, start.given.workers, crew, surroundings)
+        # A temporary directory is nobody else's: nothing can be handed over by it.
+        files = dataclasses.replace(start.files, folder=start.given.state_dir)
+        callbacks = HandOverCallbacks(self._sockets, self._accept, self._leave, group.stopping)
+        self.hand_overs = HandOvers(files, start.given.workers, group, callbacks)
         self.reload: Callable[[], Answer] | None = None
         self._control: ControlServer | None = None
         commands: dict[str, Command] = {TAKE_OVER: self.hand_overs.hand_over}
@@ -274,7 +277,7 @@ class _Operation:
             self.reload = reloader.reload
             commands[reload_command.NAME] = reload_command.answering(reloader.reload)
         if start.given.control_path is not None:
-            self._control = ControlServer(start.given.control_path, commands, crew.stopping)
+            self._control = ControlServer(start.given.control_path, commands, group.stopping)
 
     @contextmanager
     def serving(
@@ -298,7 +301,7 @@ class _Operation:
                     )
                 except OSError as error:
                     raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
-            if self._start.heritage.take_over is None:
+            if self._start.files.take_over is None:
                 self._listen()
                 self._serve_metrics()
             yield
@@ -321,7 +324,7 @@ class _Operation:
             )
         if not _COUNTED.isdisjoint(change.applied):
             _raise_file_limit(change.config)  # it is as high as it can be, and may be too low now
-        return self._crew.change(change)
+        return self._group.change(change)
 
     def _listen(self) -> None:
         """Begin with the control socket, unless it is that of another proxy."""
@@ -428,9 +431,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
         stopping=stopping,
         alive=manager.alive,
         alive_interval=manager.watchdog_interval,
-        start=dataclasses.replace(
-            start.heritage.worker_start, sockets=start.sockets.of_worker(0, 1)
-        ),
+        start=dataclasses.replace(start.files.worker_start, sockets=start.sockets.of_worker(0, 1)),
         prepared=operation.hand_overs.prepared,
         take_part=worker.take_part,
     )
@@ -456,7 +457,7 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
         ready,
         stopping=manager.stopping,
         alive=manager.alive,  # as often as the workers owe a heartbeat
-        start=start.heritage.worker_start,
+        start=start.files.worker_start,
         prepared=prepared,
     )
     supervisor = Supervisor(config, start.ring, serve, lifecycle, start.sockets)
@@ -466,7 +467,7 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
         supervisor.snapshots, lambda: supervisor.restarts, _build(), start.last_reload
     )
     with (
-        closing(SeveralWorkers(_folder(config), config.workers, start.heritage.names)) as several,
+        closing(SeveralWorkers(_folder(config), config.workers, start.files.names)) as several,
         operation.serving(collector, supervisor.trouble, several),
     ):
         return supervisor.run()

@@ -110,7 +110,7 @@ class ControlConnection:
         except TimeoutError as error:
             close_all(descriptors)
             raise ControlError("the other process does not answer") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:  # JSON may be nested too deeply
             close_all(descriptors)
             raise ControlError(f"the connection broke off: {error_text(error)}") from error
         except ControlError:

@@ -12,6 +12,7 @@ import secrets
 import socket
 import stat
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ from proxy.control.connection import (
     Message,
     short_path,
 )
+from proxy.error_text import error_text
 from proxy.version import VERSION
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ _log = logging.getLogger(__name__)
 _BACKLOG: Final = 16
 _CONNECTIONS: Final = 16
 """Most connections at a time; further ones wait."""
+_REST_S: Final = 1.0
+"""Pause after `accept` has failed."""
 
 
 class ControlServer:
@@ -106,8 +110,12 @@ class ControlServer:
             self._free.acquire()
             try:
                 connected, _ = listening.accept()
-            except OSError:
-                return  # it was closed
+            except OSError as error:
+                self._free.release()
+                if self._listening is listening:  # it was not closed: no descriptor is left
+                    _log.warning("control socket: %s", error_text(error))
+                    time.sleep(_REST_S)
+                continue
             threading.Thread(
                 target=self._serve, args=(connected,), name="control connection", daemon=True
             ).start()

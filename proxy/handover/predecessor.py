@@ -18,52 +18,30 @@ import logging
 import os
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from proxy.control.connection import ControlConnection, ControlError, Message
+from proxy.handover.messages import identity, read_board
 from proxy.handover.step import Board, Step, StepError, StepKind
 from proxy.state import scope_memory
 from proxy.state.shared_names import SharedNames, remove_others
 from proxy.state.sqlite_file import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from proxy.handover.crew import Crew
-    from proxy.listening_sockets import OpenSocket
+    from proxy.handover.callbacks import HandOverCallbacks
+    from proxy.handover.state_files import StateFiles
+    from proxy.handover.worker_group import WorkerGroup
 
 _log = logging.getLogger(__name__)
 
-COMMAND: Final = "take-over"
 _MOST_SOCKETS: Final = 100
 """In one message."""
 _READY_S: Final = 600.0
 """How long a successor may take to start; one that dies is noticed at once."""
 _ACCEPTS_S: Final = 30.0
 """How long it may take to accept clients, which wait meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estate:
-    """What is handed over.
-
-    Attributes:
-        folder: the state directory; None: there is none, and nothing can be handed over.
-        names: of what the workers share there.
-        workers: how many there are.
-        sockets: gives the listening sockets, those for metrics included.
-        stopping: says whether this process stops.
-        left: called with the successor's process once that accepts the clients.
-    """
-
-    folder: Path | None
-    names: SharedNames
-    workers: int
-    sockets: Callable[[], list[OpenSocket]]
-    stopping: Callable[[], bool]
-    left: Callable[[int], None]
 
 
 class Predecessor:
@@ -76,12 +54,16 @@ class Predecessor:
         successor: the process that takes over just now, or has done so; 0 if none does.
     """
 
-    def __init__(self, crew: Crew, estate: Estate) -> None:
+    def __init__(
+        self, files: StateFiles, workers: int, group: WorkerGroup, callbacks: HandOverCallbacks
+    ) -> None:
         self.ready = False
         self.own_predecessor = 0
         self.successor = 0
-        self._crew = crew
-        self._estate = estate
+        self._files = files
+        self._workers = workers
+        self._group = group
+        self._callbacks = callbacks
         self._under_way = threading.Lock()
 
     def hand_over(self, connection: ControlConnection, message: Message) -> None:
@@ -105,7 +87,7 @@ class Predecessor:
                 self.successor = 0
                 raise ControlError(f"the take-over failed: {error}") from error
             _log.info("process %d has taken over and accepts the clients", pid)
-            self._estate.left(pid)
+            self._callbacks.on_leave(pid)
             connection.send({"left": 1})
             with suppress(ControlError):
                 connection.receive_plain(None)  # the end of this process closes the connection
@@ -118,8 +100,8 @@ class Predecessor:
         Raises:
             ControlError: this successor cannot take over.
         """
-        folder = self._estate.folder
-        if self._estate.stopping():
+        folder = self._files.folder
+        if self._callbacks.stopping():
             raise ControlError("the proxy that runs is stopping: start this one when it has ended")
         if not self.ready:
             raise ControlError("the proxy that runs has not come up yet: try again")
@@ -134,24 +116,24 @@ class Predecessor:
         return folder
 
     def _lead(self, connection: ControlConnection, folder: Path) -> None:
-        estate = self._estate
-        board = Board(estate.names.scopes, estate.workers)
-        if estate.workers == 1:
+        workers = self._workers
+        board = Board(self._files.names.scopes, workers)
+        if workers == 1:
             board = Board(SharedNames.of_successor().scopes, 1)
             scope_memory.make(folder, 1, board.name)
         try:
-            if estate.workers == 1:
-                self._crew.act(Step(StepKind.SHARE, board))
+            if workers == 1:
+                self._group.act(Step(StepKind.SHARE, board))
             self._give(connection, board)
             self._change_places(connection)
-            self._crew.leave()
+            self._group.leave()
         except (ControlError, StepError) as error:
             self._go_on(error, folder, board)
             raise
 
     def _give(self, connection: ControlConnection, board: Board) -> None:
         """Send what the successor starts with."""
-        sockets = self._estate.sockets()
+        sockets = self._callbacks.sockets()
         for at in range(0, len(sockets), _MOST_SOCKETS):
             some = sockets[at : at + _MOST_SOCKETS]
             connection.send(
@@ -167,8 +149,8 @@ class Predecessor:
     def _change_places(self, connection: ControlConnection) -> None:
         """Accept no clients once the successor is ready; return when it accepts them."""
         ready = connection.receive_plain(_READY_S)
-        self._crew.act(Step(StepKind.PAUSE))
-        self._crew.act(Step(StepKind.LINK, read_board(ready)))
+        self._group.act(Step(StepKind.PAUSE))
+        self._group.act(Step(StepKind.LINK, read_board(ready)))
         connection.send({"paused": 1})
         answer = connection.receive_plain(_ACCEPTS_S)
         if not answer.get("accepts"):
@@ -179,36 +161,11 @@ class Predecessor:
         _log.warning("the take-over failed, and this process goes on: %s", why)
         for kind in (StepKind.UNLINK, StepKind.RESUME):
             try:
-                self._crew.act(Step(kind))
+                self._group.act(Step(kind))
             except StepError as error:
                 _log.error("after a take-over that failed: %s", error)
         try:  # no other proxy runs there
             scope_memory.keep_only(folder, board.name)
-            remove_others(folder, self._estate.names, self._estate.workers)
+            remove_others(folder, self._files.names, self._workers)
         except StateError as error:
             _log.error("after a take-over that failed: %s", error)
-
-
-def identity(folder: Path) -> list[int]:
-    """What tells a directory from others.
-
-    Raises:
-        ControlError: it is gone.
-    """
-    try:
-        status = folder.stat()
-    except OSError as error:
-        raise ControlError(f"state-dir {folder}: {error.strerror}") from error
-    return [status.st_dev, status.st_ino]
-
-
-def read_board(message: Message) -> Board:
-    """The board that a message names.
-
-    Raises:
-        ControlError: it names none.
-    """
-    name, workers = message.get("board"), message.get("workers")
-    if not isinstance(name, str) or "/" in name or not isinstance(workers, int) or workers < 1:
-        raise ControlError(str(message.get("error", f"a message without a board: {message}")))
-    return Board(name, workers)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from proxy.control.connection import ControlConnection, ControlError, Message, connect
-from proxy.handover.predecessor import COMMAND, identity, read_board
+from proxy.handover.messages import COMMAND, identity, read_board
 from proxy.handover.step import Board, Step, StepError, StepKind
 from proxy.listening_sockets import OpenSocket, Purpose
 from proxy.version import VERSION
@@ -17,7 +17,7 @@ from proxy.version import VERSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from proxy.handover.crew import Crew
+    from proxy.handover.worker_group import WorkerGroup
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ class TakeOver:
         self.board = board
         self._connection = connection
 
-    def finish(self, crew: Crew, board: Board) -> None:
+    def finish(self, group: WorkerGroup, board: Board) -> None:
         """Accept the clients in the predecessor's place; the workers are ready for that.
 
         Args:
-            crew: the workers of this process.
+            group: the workers of this process.
             board: by which they share wide scopes.
 
         Raises:
@@ -60,7 +60,7 @@ class TakeOver:
         if not answer.get("paused"):
             raise ControlError(str(answer.get("error", answer)))
         try:
-            crew.act(Step(StepKind.RESUME))
+            group.act(Step(StepKind.RESUME))
         except StepError as error:
             connection.send({"error": str(error)})
             raise

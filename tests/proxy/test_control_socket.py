@@ -1,5 +1,6 @@
 """The control socket: who may use it, what is understood, and who has it."""
 
+import errno
 import os
 import socket
 import stat
@@ -137,6 +138,23 @@ def test_many_may_connect_and_say_nothing(path: Path) -> None:
         connection.close()
 
 
+def test_it_goes_on_after_no_descriptor_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+    accept = socket.socket.accept
+
+    def fail_once(listening: socket.socket) -> tuple[socket.socket, object]:
+        if errors:
+            raise errors.pop()
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", fail_once)
+    server = serve(tmp_path / "control.sock", "served")
+    assert say(tmp_path / "control.sock") == "served"
+    server.stop()
+
+
 def test_a_successor_takes_it_over(tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     first, second = serve(path, "first"), serve(path, "second")
@@ -197,6 +215,7 @@ def message(text: bytes) -> bytes:
         (struct.pack(">I", 1 << 30), "a message of 1073741824 bytes"),
         (message(b"[]"), "no object"),
         (message(b"{"), "broke off"),
+        (message(b"[" * 200_000), "broke off"),
         (b"\0\0", "has ended"),
         (b"", "has ended"),
     ],

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,10 +20,13 @@ import pytest
 
 from proxy.control import connection as control
 from proxy.control.connection import ControlConnection, ControlError
-from proxy.handover.predecessor import Estate, Predecessor, identity
+from proxy.handover.callbacks import HandOverCallbacks
+from proxy.handover.messages import identity
+from proxy.handover.predecessor import Predecessor
+from proxy.handover.state_files import StateFiles
 from proxy.only_worker import OnlyWorker
 from proxy.reload.command import ask
-from proxy.state.shared_names import PLAIN
+from tests.support.client_threads import ClientThreads
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -93,34 +95,16 @@ def greets(port: int) -> bool:
         return client.recv(5)[4:] == b"\x0a"
 
 
-class Clients:
-    """Clients that come one after the other."""
+class Clients(ClientThreads):
+    """Clients that want a greeting."""
 
     def __init__(self, port: int) -> None:
-        self.count = 0
-        self.errors: list[str] = []
+        super().__init__()
         self._port = port
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run) for _ in range(2)]
 
-    def __enter__(self) -> Clients:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                assert greets(self._port), "no greeting"
-                self.count += 1
-            except (OSError, AssertionError) as error:
-                self.errors.append(repr(error))
-            time.sleep(0.002)
+    def come_and_go(self) -> None:
+        assert greets(self._port), "no greeting"
+        time.sleep(0.002)
 
 
 @pytest.mark.parametrize("generations", [(1, 1, 2), (3, 2, 1)])
@@ -354,15 +338,11 @@ def test_who_may_take_over(state: Path) -> None:
         ({"ready": False}, {"folder": identity(state)}, "has not come up yet"),
     ]
     for change, message, error in cases:
-        estate = Estate(
-            change.get("folder", state),
-            PLAIN,
-            1,
-            list,
-            change.get("stopping", lambda: False),
-            left.append,
+        callbacks = HandOverCallbacks(
+            list, lambda: None, left.append, change.get("stopping", lambda: False)
         )
-        predecessor = Predecessor(OnlyWorker(), estate)
+        files = StateFiles(change.get("folder", state))
+        predecessor = Predecessor(files, 1, OnlyWorker(), callbacks)
         predecessor.ready = change.get("ready", True)
         here, there = socket.socketpair()
         with here, there:

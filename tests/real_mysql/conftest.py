@@ -73,3 +73,13 @@ def proxy(cluster: Cluster) -> Iterator[StartProxy]:
     """
     with proxies_before(cluster) as start:
         yield start
+
+
+@pytest.fixture
+def late_replicas(cluster: Cluster) -> Iterator[None]:
+    """They have what the module's tables began with, and nothing that is written from now on."""
+    for replica in cluster.replicas:
+        replica.query("STOP REPLICA SQL_THREAD")
+    yield
+    for replica in cluster.replicas:
+        replica.query("START REPLICA")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,6 +20,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.client_threads import ClientThreads
 from tests.support.waiting import eventually
 
 INSERT = "INSERT INTO handed VALUES ()"
@@ -41,9 +41,9 @@ class Successor:
 
     def wait_for(self, text: str) -> None:
         def says() -> bool:
-            said = self._stderr.read_text()
-            assert self.process.poll() is None, said
-            return text in said
+            stderr = self._stderr.read_text()
+            assert self.process.poll() is None, stderr
+            return text in stderr
 
         eventually(says)
 
@@ -75,16 +75,6 @@ def _table(cluster: Cluster) -> None:
     cluster.primary.query("DROP TABLE IF EXISTS app.handed")
     cluster.primary.query("CREATE TABLE app.handed (id INT AUTO_INCREMENT PRIMARY KEY)")
     cluster.wait_caught_up()
-
-
-@pytest.fixture
-def late_replicas(cluster: Cluster) -> Iterator[None]:
-    """They have the table, and nothing that is written from now on."""
-    for replica in cluster.replicas:
-        replica.query("STOP REPLICA SQL_THREAD")
-    yield
-    for replica in cluster.replicas:
-        replica.query("START REPLICA")
 
 
 def count(session: Connection[Cursor]) -> int:
@@ -188,39 +178,21 @@ def test_tls_and_the_unix_socket_go_over(
         session.close()
 
 
-class Logins:
-    """Clients that log in, ask something and leave, one after the other."""
+class Logins(ClientThreads):
+    """Clients that log in, ask something and leave."""
 
     def __init__(self, running: RunningProxy, threads: int = 2) -> None:
-        self.done = 0
-        self.errors: list[str] = []
+        super().__init__(threads)
         self._running = running
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run) for _ in range(threads)]
 
-    def __enter__(self) -> Logins:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+    def come_and_go(self) -> None:
+        with closing(self._running.connect()) as session:
+            count(session)
 
     def wait_for(self, more: int) -> None:
-        enough = self.done + more
-        while self.done < enough and len(self.errors) < 10:
+        enough = self.count + more
+        while self.count < enough and len(self.errors) < 10:
             time.sleep(0.1)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with closing(self._running.connect()) as session:
-                    count(session)
-                self.done += 1
-            except pymysql.Error as error:
-                self.errors.append(repr(error))
 
 
 def upgrade(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
@@ -36,16 +35,6 @@ def _table(cluster: Cluster) -> None:
     cluster.primary.query("CREATE TABLE app.shared (id INT AUTO_INCREMENT PRIMARY KEY)")
     cluster.primary.query("GRANT SESSION_VARIABLES_ADMIN ON *.* TO app@'%'")
     cluster.wait_caught_up()
-
-
-@pytest.fixture
-def late_replicas(cluster: Cluster) -> Iterator[None]:
-    """They have the table, and nothing that is written from now on."""
-    for replica in cluster.replicas:
-        replica.query("STOP REPLICA SQL_THREAD")
-    yield
-    for replica in cluster.replicas:
-        replica.query("START REPLICA")
 
 
 def worker_of(session: Connection[Cursor]) -> int:

@@ -11,7 +11,7 @@ STEP_S: Final = 10.0
 """How long workers may take for a step."""
 
 
-class Crew(Protocol):
+class WorkerGroup(Protocol):
     """All workers of a proxy."""
 
     def act(self, step: Step) -> None:
