@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Command as Code
 from protocol.statement_execution import statement_id
 from proxy.client.statements.prepared_statement import close_packet
+from routing.session.prepared import LongDataSize
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +51,7 @@ class PreparedStatements:
         self._cursors: dict[int, ServerConnection] = {}
         self._last = 0
         self._size = 0
-        self._with_long_data: dict[int, PreparedStatement] = {}
+        self._long_size = LongDataSize()
         self.text_size = 0
 
     def __len__(self) -> int:
@@ -59,28 +60,12 @@ class PreparedStatements:
     @property
     def long_size(self) -> int:
         """Bytes of long data that are kept."""
-        if not self._with_long_data:
-            return 0
-        self._with_long_data = {
-            number: prepared
-            for number, prepared in self._with_long_data.items()
-            if prepared.long_data
-        }
-        return sum([prepared.long_size for prepared in self._with_long_data.values()])
+        return self._long_size.size
 
     @property
     def size(self) -> int:
         """Bytes that all of them take, an estimate."""
-        size, long_size = self._size, self.long_size
-        if not long_size and not self._with_long_data:
-            return size
-        parts = sum([prepared.long_parts for prepared in self._with_long_data.values()])
-        return size + long_size + LONG_PART * parts
-
-    def take_long_data(self, prepared: PreparedStatement) -> list[bytes]:
-        """One more packet of long data, to be filled."""
-        self._with_long_data[prepared.number] = prepared
-        return prepared.new_long_data()
+        return self._size + self._long_size.size + LONG_PART * self._long_size.parts
 
     def count(self, prepared: PreparedStatement) -> None:
         """Count how much it takes now: its types may have changed."""
@@ -101,6 +86,7 @@ class PreparedStatements:
     def add(self, prepared: PreparedStatement) -> None:
         """Its PREPARE succeeded."""
         self._statements[prepared.number] = prepared
+        prepared.long_size = self._long_size
         self.text_size += len(prepared.sql)
         self.count(prepared)
 
@@ -123,7 +109,7 @@ class PreparedStatements:
     def clear(self) -> None:
         """The session was reset; ids go on."""
         self._statements.clear()
-        self._with_long_data = {}
+        self._long_size = LongDataSize()
         self.text_size = self._size = 0
         self._cursors.clear()
 

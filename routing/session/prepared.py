@@ -55,6 +55,20 @@ class PreparedHandle:
         return cls(int.from_bytes(head[1:5], "little"))
 
 
+class LongDataSize:
+    """How much long data is kept of all statements of a session.
+
+    Attributes:
+        size: bytes.
+        parts: in how many parts these came.
+    """
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self) -> None:
+        self.size = self.parts = 0
+
+
 class PreparedStatement:
     """One statement.
 
@@ -72,19 +86,19 @@ class PreparedStatement:
         types_count: how many these are.
         counted: its `size` when that was counted last.
         long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
-        long_size: bytes of long data that are kept.
-        long_parts: how many parts these are.
+        long_size: how much of it is kept, of this one and those that are counted with it.
         long_data_sent: some for the next execution went to the primary, and was not kept.
         spoilt: its long data was more than may be kept; no execution succeeds before a reset.
         asks_cursor: whether its newest execution asked for a cursor.
     """
 
     __slots__ = (
+        "_long_parts",
+        "_long_size",
         "asks_cursor",
         "counted",
         "long_data",
         "long_data_sent",
-        "long_parts",
         "long_size",
         "moves",
         "number",
@@ -120,7 +134,8 @@ class PreparedStatement:
         self.types_count = 0
         self.counted = 0
         self.long_data: list[list[bytes]] = []
-        self.long_size = self.long_parts = 0
+        self.long_size = LongDataSize()
+        self._long_size = self._long_parts = 0
         self.long_data_sent = False
         self.spoilt = False
         self.asks_cursor = False
@@ -177,8 +192,10 @@ class PreparedStatement:
     def keep_long_data(self, packet: list[bytes], part: bytes) -> None:
         """Keep a part of a packet of long data."""
         packet.append(part)
-        self.long_size += len(part)
-        self.long_parts += 1
+        self._long_size += len(part)
+        self._long_parts += 1
+        self.long_size.size += len(part)
+        self.long_size.parts += 1
 
     def spoil_long_data(self) -> None:
         """There is too much long data: keep none, and remember that until a reset."""
@@ -200,7 +217,9 @@ class PreparedStatement:
 
     def _drop_long_data(self) -> None:
         self.long_data = []
-        self.long_size = self.long_parts = 0
+        self.long_size.size -= self._long_size
+        self.long_size.parts -= self._long_parts
+        self._long_size = self._long_parts = 0
         self.long_data_sent = False
 
 

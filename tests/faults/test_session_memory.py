@@ -130,6 +130,32 @@ async def test_long_data_that_has_run_is_not_counted() -> None:
         assert memory_of(proxy).used == 0
 
 
+async def test_long_data_of_many_statements_is_counted_as_it_goes() -> None:
+    """Each ends its own way, and what the others keep is counted as before."""
+    async with proxy_fixture(max_session_memory=1 << 24) as proxy:
+        client = await proxy.session()
+        memory = memory_of(proxy)
+        statements = [await prepare(client, "SELECT ?") for _ in range(3)]
+        prepared_only = memory.used
+        size = 0
+        for statement in statements:
+            client.send(long_data(statement, b"x" * 1000))
+            client.send(long_data(statement, b"x" * 1000))
+            assert (await client.ping()).ok
+            size = size or memory.used - prepared_only
+        assert size > 2000
+        assert memory.used == prepared_only + 3 * size
+        reset, run, _ = statements
+        client.send(bytes((Command.COM_STMT_RESET,)) + reset.to_bytes(4, "little"))
+        assert (await client.answer()).ok
+        assert memory.used == prepared_only + 2 * size
+        client.send(ComStmtExecute.of(run, [number(1)], 8).serialise(True))
+        await client.answer(text=False)
+        assert memory.used < prepared_only + 2 * size
+        assert (await client.command(bytes((Command.COM_RESET_CONNECTION,)))).ok
+        assert memory.used == 0
+
+
 async def test_names_of_attributes_are_counted_with_the_types() -> None:
     """A server is told them again, where it has not seen them."""
     async with proxy_fixture(max_session_memory=CEILING) as proxy:

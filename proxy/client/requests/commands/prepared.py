@@ -262,7 +262,7 @@ def long_data(context: CommandContext, packet: bytes) -> Action:
 def _kept(context: CommandContext, prepared: PreparedStatement) -> Callable[[bytes], None]:
     """Takes the parts of one packet, for whichever server will execute the statement."""
     room = context.live.config.max_allowed_packet - context.prepared.long_size
-    packet = context.prepared.take_long_data(prepared)
+    packet = prepared.new_long_data()
 
     def take(data: bytes) -> None:
         nonlocal room
