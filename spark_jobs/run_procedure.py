@@ -185,8 +185,13 @@ class Procedure:
         elif it.level in SEEN_LEVELS:
             places = it.places
             others = self._answered[places.get(it.scope, places["connection"])]
-            since = (its for server, its in others.items() if server != it.server[2:])
-            before = [answer for its in since for answer in its if answer.at_us <= it.arrived_us]
+            elsewhere = (answers for server, answers in others.items() if server != it.server[2:])
+            before = [
+                answer
+                for answers in elsewhere
+                for answer in answers
+                if answer.at_us <= it.arrived_us
+            ]
             if before:
                 seen_us = max(answer.seen_us((it.worker, it.run)) for answer in before)
                 yield from self._need(it, proof, seen_us, Lapse.LEFT)

@@ -50,8 +50,8 @@ def around(log: list[Record], key: Key) -> list[str]:
     before = in_order[max(0, index - _BEFORE) : index]
     records = [in_order[index], *reversed(before), *in_order[index + 1 :][:_AFTER]]
     return [
-        str({name: value for name, value in it.items() if value or name == "worker"})
-        for it in records
+        str({name: value for name, value in record.items() if value or name == "worker"})
+        for record in records
     ]
 
 

@@ -193,9 +193,9 @@ def test_a_worker_may_ask_before_another_one_has_recorded_the_answer(
     proxy.add(ANSWERED, 10, "", asked_us=8, worker=worker)
     if asked_us is not None:
         proxy.told(asked_us, 15, f"{P}:1-5")
-    its = {"level": "MONOTONIC_READS", "server_uuid": UUID["r2"], "scope": "user"}
-    proxy.add(READ, 20, f"{P}:1-5", session=2, **its)
-    assert [it[0] for it in proxy.end()] == [Lapse.LEFT] * found
+    read = {"level": "MONOTONIC_READS", "server_uuid": UUID["r2"], "scope": "user"}
+    proxy.add(READ, 20, f"{P}:1-5", session=2, **read)
+    assert [lapse for lapse, *_ in proxy.end()] == [Lapse.LEFT] * found
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,8 @@ def test_a_worker_that_stops_before_its_record_accuses_no_other(
     first.clock.now += 5000
     second.known(2, "r2", f"{P}:1-5", **gtids)
     first.write(3, f"{P}:6")  # it did not crash, so no record is missing
-    assert [it.finding for it in lapses([*first.records, *second.records])] == [Lapse.LEFT] * found
+    found_lapses = lapses([*first.records, *second.records])
+    assert [lapse.finding for lapse in found_lapses] == [Lapse.LEFT] * found
 
 
 @pytest.mark.parametrize(
