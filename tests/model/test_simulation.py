@@ -55,7 +55,12 @@ def test_servers_of_other_zones_and_weights(seed: int) -> None:
     """That changes who answers, too, and no promise; the primary may have a share of the reads."""
     counts = judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=PLACED), seed, 2000).counts
     assert counts["placed"] > 3
-    assert counts["read of the primary's share"] > 0
+
+
+def test_the_primary_has_its_share_of_reads_somewhere() -> None:
+    """Not by every seed: it depends on where the servers are placed, and when."""
+    runs = (judged(Options(weights=PLACED), seed, 2000).counts for seed in range(100, 110))
+    assert sum(counts["read of the primary's share"] for counts in runs) > 10
 
 
 @pytest.mark.parametrize("seed", range(25))
