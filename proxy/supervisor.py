@@ -81,6 +81,7 @@ class ChildWorker:
         self.number = number
         self.process: SpawnProcess | None = None
         self.port = 0  # it listens there; 0: not yet
+        self.came_up = False  # it has listened, be it in a process that has ended
         self.trouble = ""  # why clients' writes cannot be served there
         self.restart_at: float | None = None
         self.reloads_wanted = 0  # asked for there, and not passed on yet
@@ -142,7 +143,7 @@ class ChildWorker:
 
     def _take(self, report: Report) -> None:
         if isinstance(report, int):
-            self.port = report
+            self.port, self.came_up = report, True
         elif isinstance(report, str):
             self.trouble = report
         elif isinstance(report, Heartbeat):
@@ -165,6 +166,7 @@ class ChildWorker:
         """Return the exit status of a process that has ended, and forget the process."""
         if self.process is None or self.process.exitcode is None:
             return None
+        self.receive()  # what it has sent last
         status = self.process.exitcode
         self.process.close()
         self.process, self.port, self.trouble = None, 0, ""
@@ -573,7 +575,7 @@ class Supervisor:
         if self._stop_deadline is not None:
             if status:
                 _log.warning("worker %d ended by %s", worker.number, how)
-        elif not self._came_up:
+        elif not worker.came_up:
             _log.error("worker %d could not start: %s", worker.number, how)
             self._status = CANNOT_SERVE
             self._stop()

@@ -50,6 +50,9 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
         raise OSError(98, "the stand-in cannot listen")
     if config.proxy_name == f"dies-{worker}":
         os._exit(7)
+    if config.proxy_name == f"late-{worker}":
+        while not os.path.exists(os.path.join(os.path.dirname(__file__), "come-up")):
+            await asyncio.sleep(0.01)
 
     async def answer(reader, writer):
         metrics.tracked += 1
@@ -62,6 +65,7 @@ async def serve(live, metrics, routing_log, worker, stop, lifecycle):
     sockets = lifecycle.start.sockets
     servers = [await asyncio.start_server(answer, sock=found.socket) for found in sockets]
     lifecycle.ready(servers[0].sockets[0].getsockname()[1])
+    print(f"worker {worker} serves in process {os.getpid()}", flush=True)
     if config.proxy_name == f"hangs-{worker}":
         asyncio.get_running_loop().call_later(0.1, time.sleep, 3600)
     await stop.wait()
@@ -399,6 +403,18 @@ def test_a_worker_that_cannot_start_ends_the_whole(start: Start, name: str, mess
     assert running.end(None) == 1
     assert re.search(message, running.stderr)
     assert "listening on" not in running.stderr
+
+
+def test_a_worker_that_dies_before_the_others_have_come_up_is_started_again(
+    start: Start, tmp_path: Path
+) -> None:
+    running = start(workers="2", proxy_name="late-1")
+    os.kill(int(running.find(r"worker 0 serves in process (\d+)")), signal.SIGKILL)
+    running.find("worker 0 ended by SIGKILL; (starting it again)")
+    (tmp_path / "0" / "come-up").touch()
+    running.port()
+    assert "could not start" not in running.stderr
+    assert running.end() == 0
 
 
 @pytest.mark.not_fast
