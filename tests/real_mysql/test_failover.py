@@ -138,9 +138,9 @@ def test_promises_hold_across_a_promotion(cluster: Cluster, proxy: StartProxy) -
     violations = check(seen.history)
     assert not violations, "\n".join(map(str, violations[:5]))
     codes = {int(error[1:].partition(",")[0]) for error in seen.errors if error[0] == "("}
-    # A write that the old primary would not take any more, and the ends of sessions.
+    # Writes that the old primary would not take any more, and the ends of sessions of which it had
+    # more than can be carried; sessions that only read, or rest, go on.
     assert codes <= {1290, 1053, 2013, 2003}, dict(seen.errors)
-    assert 1053 in codes or 2013 in codes
     assert running.metric("tidegate_promotions_total") == 1
     assert running.metric("tidegate_lost_transactions_total") == 0
     new = cluster.replicas[0].address
