@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pymysql
@@ -152,7 +153,7 @@ def test_a_worker_that_is_killed_makes_no_read_miss_anything(
             if kills and read >= READS // 4:
                 kills -= 1
                 os.kill(min(worker_pids(running)), signal.SIGKILL)
-                eventually(lambda: is_up_again(2 - kills))
+                eventually(partial(is_up_again, 2 - kills))
     finally:  # else they go on while pytest tells of a failure
         for writer in writers:
             writer.stopping.set()
