@@ -101,6 +101,12 @@ class ProxyFixture:
         """Statements with all these label values: role, server, reason, proof, outcome."""
         return self.count("tidegate_statements_total", *labels)
 
+    @property
+    def kept_are_clean(self) -> bool:
+        """Whether nothing of a session is left on a connection that waits for the next one."""
+        pool, servers = self.shared.pool, self.shared.topology.servers
+        return all(kept.clean for server in servers for kept in pool.of(server))
+
     async def caught_up(self) -> None:
         """Wait until every replica has what the primary has."""
         executed = self.cluster.primary.gtids.executed

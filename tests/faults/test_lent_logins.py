@@ -27,11 +27,7 @@ async def leave(proxy: ProxyFixture, client: Client) -> None:
     client.send(bytes([Command.COM_QUIT]))
     assert await client.rest() == b""
     await eventually(lambda: not proxy.shared.sessions)
-    await eventually(
-        lambda: all(
-            connection.clean for kept in proxy.shared.pool._kept.values() for connection in kept
-        )
-    )
+    await eventually(lambda: proxy.kept_are_clean)
 
 
 async def alike(

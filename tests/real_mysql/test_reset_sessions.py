@@ -125,9 +125,9 @@ AGAIN: dict[str, Callable[[Direct], None]] = {
 TABLES = (
     "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS"
     " WHERE TABLE_SCHEMA = 'performance_schema' AND COLUMN_NAME IN ('THREAD_ID', 'OWNER_THREAD_ID')"
-    " AND TABLE_NAME NOT REGEXP '^events|^memory|^replication|^socket|^metadata_locks'"
+    " AND TABLE_NAME NOT REGEXP '^events|^memory|^replication|^socket|^metadata_locks|^error_log'"
 )
-"""Tables with rows of a thread; histories of events stay when a connection does."""
+"""Tables with rows of a thread; histories of events, and the log, stay when a connection does."""
 OWN_THREAD = "(SELECT PS_CURRENT_THREAD_ID())"
 
 
