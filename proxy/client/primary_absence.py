@@ -1,8 +1,8 @@
 """What is done with a command that the primary alone may be asked, while there is no primary.
 
 Drivers and pools send a few such commands before each read: they set character sets, sql_mode and
-autocommit, choose a schema, ask for system variables, ping, reset, and end transactions that have
-at most read on a replica. If these failed, nobody could read. Those whose effect is known are
+autocommit, choose a schema, ask for system variables, ping, reset, and begin and end transactions
+that at most read on a replica. If these failed, nobody could read. Those whose effect is known are
 carried out by the proxy; those that a server has to judge are sent to a replica, which gives the
 same answer, and the effect is remembered for the primary to come. All else is refused.
 """
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.session.session import Session
 
-Substitute = Literal["refuse", "confirm", "end", "reset", "set", "replica"]
-"""confirm: say OK, since there is nothing to do; end: end the transaction that a replica has; set:
-take the assignment, and say OK."""
+Substitute = Literal["refuse", "confirm", "begin", "end", "reset", "set", "replica"]
+"""confirm: say OK, since there is nothing to do; begin: begin a transaction of which no server
+hears before its first read; end: end the one that a replica has; set: take the assignment, and say
+OK."""
 
 _OF_COMMANDS: Final[dict[Code, Substitute]] = {
     Code.COM_PING: "confirm",
@@ -40,6 +41,10 @@ _ON_REPLICAS: Final = (CARRIED | NOT_CARRIED | {"names", "character set"}) - {
 }
 """Variables that a replica can be given, and that its connection keeps nothing else for."""
 _ENDS: Final = re.compile(rb"\s*(?:COMMIT|ROLLBACK)(?:\s+WORK)?\s*;?\s*", re.IGNORECASE)
+_BEGINS: Final = re.compile(
+    rb"\s*(?:BEGIN(?:\s+WORK)?|START\s+TRANSACTION(?:\s+READ\s+(?P<mode>ONLY|WRITE))?)\s*;?\s*",
+    re.IGNORECASE,
+)
 _USE: Final = re.compile(rb"\s*USE\s+(?:`(?P<quoted>[^`]+)`|(?P<bare>\w+))\s*;?\s*", re.IGNORECASE)
 _OTHERWISE: Final = re.compile(
     rb"AUTOCOMMIT|READ_ONLY|SESSION_TRACK|PSEUDO_|IDENTITY|INSERT_ID|RAND_SEED|GTID|CONNECTION_ID"
@@ -73,12 +78,25 @@ def substitute(command: Command, text: bytes, state: Session) -> Substitute:
 def _of_statement(command: Command, text: bytes, state: Session) -> Substitute:
     """What is to be done with a COM_QUERY."""
     statement = command.statement
-    if statement is None or statement.multi or statement.holds:
+    if statement is None or statement.multi:
+        return "refuse"
+    if statement.begins:
+        begins = _BEGINS.fullmatch(text) and state.transaction.may_begin_unheard_of(state)
+        return "begin" if begins else "refuse"
+    if statement.holds:
         return "refuse"
     if statement.assignments:
         return _assigning(command, state)
     if statement.kind is StatementClass.TRANSACTION:
         return _ending(text, state)
+    if statement.kind is StatementClass.READ:
+        # Where it reads no table, it is the primary's only lest it take the snapshot.
+        waits = not statement.identifiers and state.transaction.waits_for_table(
+            state, command.rules
+        )
+        return (
+            "replica" if waits and state.user_variables.know(statement.user_variables) else "refuse"
+        )
     if statement.may_write or statement.kind is not StatementClass.SESSION:
         return "refuse"
     if statement.reason is StatementReason.DEFAULT_SCHEMA:
@@ -96,6 +114,13 @@ def _ending(text: bytes, state: Session) -> Substitute:
     if transaction.is_unheard_of:
         return "end"
     return "confirm" if transaction.is_nowhere else "refuse"
+
+
+def read_only(text: bytes) -> bool | None:
+    """What a statement that begins a transaction says of its access mode; None if nothing."""
+    found = _BEGINS.fullmatch(text)
+    mode = None if found is None else found["mode"]
+    return None if mode is None else mode.upper() == b"ONLY"
 
 
 def _asking(text: bytes, state: Session) -> Substitute:

@@ -48,6 +48,7 @@ from proxy.client.primary_absence import (
     Substitute,
     chooses_schema,
     is_utf8,
+    read_only,
     schema_chosen,
     substitute,
     text_of,
@@ -512,9 +513,14 @@ class ClientSession:
                 set_mode(command.statement.assignments[0], state)
                 if self._lease is not None:
                     self._lease.changed_without_primary()
-            elif stand_in == "end":
-                self._servers.end_transactions()
-                state.transaction.on_ended_unheard_of()
+            elif stand_in in ("begin", "end"):
+                transaction = state.transaction
+                if transaction.is_unheard_of:
+                    self._servers.end_transactions()
+                    transaction.on_ended_unheard_of()
+                if stand_in == "begin":
+                    text = text_of(command, self._session_context.query_attributes)
+                    transaction.on_begun_unheard_of(state, read_only=read_only(text))
             state.diagnostics.proxy_answered(0)
         self._own_answers.ok(warnings)
 
@@ -531,6 +537,8 @@ class ClientSession:
         """Have one of these replicas answer in the primary's place, or refuse the command."""
         servers = self._servers
         for server in replicas:
+            if not self._state.transaction.may_stand_in(server):
+                continue
             connection = servers.replica(server)
             if connection is None:
                 await servers.open(server)

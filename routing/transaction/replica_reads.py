@@ -14,13 +14,15 @@ class ReplicaReads:
 
     Attributes:
         autocommit: the session's as it began: the replicas are to have the same.
-        implied: the client did not begin it, and the primary has not heard of it yet.
+        implied: the primary has not heard of it yet: with autocommit off a read has begun it.
+        begun: or the client has, by a statement, while there was no primary.
         may_write: the transaction may write, on the primary.
     """
 
     def __init__(self, autocommit: bool, implied: bool, may_write: bool) -> None:
         self.autocommit = autocommit
         self.implied = implied
+        self.begun = False
         self.may_write = may_write
 
 

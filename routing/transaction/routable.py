@@ -13,7 +13,7 @@ _ON_SNAPSHOT: Final = TransactionReads.SNAPSHOT
 
 _PER_STATEMENT: Final = ("READ-COMMITTED", "READ-UNCOMMITTED")
 """Isolation levels at which each statement has a snapshot of its own."""
-_REPEATABLE: Final = "REPEATABLE-READ"
+REPEATABLE: Final = "REPEATABLE-READ"
 
 
 class Circumstances(Protocol):
@@ -171,7 +171,7 @@ class RoutableTransaction(TransactionState):
             return False
         if self.modes.isolates:
             return False
-        return session.isolation == _REPEATABLE
+        return session.isolation == REPEATABLE
 
 
 def is_per_statement(session: Circumstances) -> bool:

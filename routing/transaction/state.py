@@ -3,6 +3,7 @@
 from typing import Final
 
 from routing.servers.topology import Server
+from routing.sql.statement import Statement, StatementClass
 from routing.transaction.modes import TransactionModes
 from routing.transaction.replica_reads import PerStatementReads, ReplicaReads
 from routing.transaction.replica_snapshot import ReplicaSnapshot
@@ -14,6 +15,7 @@ from routing.transaction.stage import (
     READ_ONLY_ON_PRIMARY,
     READ_ONLY_ON_REPLICA,
     READ_ONLY_PER_STATEMENT,
+    SNAPSHOT,
     Event,
     Stage,
     after,
@@ -124,14 +126,24 @@ class TransactionState:
 
     @property
     def is_unheard_of(self) -> bool:
-        """Whether the primary is to hear first of all that a read on a replica has begun it."""
+        """Whether the primary is to hear first of all that it has begun, without the primary."""
         reads = self.reads
-        return reads is not None and reads.implied and self.reads_elsewhere
+        return reads is not None and reads.implied and (self.reads_elsewhere or reads.begun)
 
     @property
     def can_move(self) -> bool:
         """Whether it can go on without the replica that it reads on."""
         return self._replica_snapshot is not None
+
+    def may_stand_in(self, replica: Server) -> bool:
+        """Whether a replica may answer in the primary's place what reads no table.
+
+        Not beside the one that has the snapshot: its own would be taken for that.
+        """
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.per_statement:
+            return True
+        return snapshot.server is None or snapshot.server is replica
 
     def may_ask(self, replica: Server) -> bool:
         """Whether a question about the statement before may go to the replica that ran that.
@@ -142,10 +154,20 @@ class TransactionState:
         snapshot = self.snapshot
         return snapshot is None or snapshot.per_statement or snapshot.server is replica
 
-    @property
-    def to_begin(self) -> ReplicaReads | None:
-        """What a replica is to begin before it reads for it."""
-        return None if self.stage == PER_STATEMENT_MOVED else self.reads
+    def to_begin(self, statement: Statement | None) -> ReplicaReads | None:
+        """What a replica is to begin before it answers this.
+
+        A snapshot that is taken by the beginning is left to the first read of a table.
+        """
+        if self.stage == PER_STATEMENT_MOVED:
+            return None
+        if self.stage == SNAPSHOT and (
+            statement is None
+            or statement.kind is not StatementClass.READ
+            or not statement.identifiers
+        ):
+            return None
+        return self.reads
 
     # From stage to stage
 

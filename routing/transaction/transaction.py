@@ -15,7 +15,8 @@ come (`is_uncertain`). Beside that stands the `stage`: what the reads of the tra
   (`ReplicaSnapshot`).
 
 With autocommit off and no transaction open, a read of a table opens one by itself. It may be a
-replica's, and is `implied` until the primary hears of it.
+replica's, and is `implied` until the primary hears of it. So is one that the client begins while
+there is no primary.
 
 With autocommit off, a savepoint can be set before anything has opened a transaction, and no status
 flag tells of it. A read that then opened one on a replica would have the primary told to begin it,
@@ -40,6 +41,7 @@ from routing.transaction.modes import TransactionModes
 from routing.transaction.replica_reads import ReplicaReads
 from routing.transaction.replica_snapshot import Moment
 from routing.transaction.routable import (
+    REPEATABLE,
     Circumstances,
     RoutableTransaction,
     is_per_statement,
@@ -152,6 +154,35 @@ class Transaction(RoutableTransaction):
         else:
             self._end()
             self.left_on_replica = True
+
+    def may_begin_unheard_of(self, session: Circumstances) -> bool:
+        """Whether one can begin without the primary, and read on replicas alone."""
+        if not (self.is_nowhere or self.is_unheard_of) or self.modes.waiting:
+            return False
+        if self.is_uncertain or session.trackers_pending or session.tracks_transactions:
+            return False
+        return is_per_statement(session) or session.isolation == REPEATABLE
+
+    def on_begun_unheard_of(self, session: Circumstances, *, read_only: bool | None) -> None:
+        """The client began one while there is no primary (`may_begin_unheard_of`).
+
+        Args:
+            session: what else the session is.
+            read_only: what it said of the access mode; None if it said nothing.
+        """
+        per_statement = is_per_statement(session)
+        if self.modes.next_is_read_only if read_only is None else read_only:
+            self._begin_read_only(self.autocommit, per_statement, implied=True)
+            self.status |= _READ_ONLY_OPEN
+        elif per_statement:
+            self._begin_per_statement(self.autocommit, implied=True)
+            self.status |= IN_TRANS
+        else:
+            self._begin_snapshot(self.autocommit, implied=True)
+            self.status |= IN_TRANS
+        if self.reads is not None:
+            self.reads.begun = True
+        self.is_open = True
 
     def on_ended_unheard_of(self) -> None:
         """It was ended, and no primary has ever heard of it (`is_unheard_of`)."""

@@ -10,8 +10,8 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from protocol.constants import Capability, Command
-from protocol.response import ErrPacket
+from protocol.constants import IN_TRANS, IN_TRANS_READONLY, Capability, Command
+from protocol.response import ERR_HEADER, ErrPacket, OkPacket
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
@@ -435,6 +435,112 @@ def test_transactions_that_only_read(proxy: StartProxy, cluster: Cluster, reads:
         assert value(session, "SELECT n FROM kept WHERE id = 1") == n
         session.rollback()
     assert cluster.primary.value("SELECT n FROM app.kept WHERE id = 1") == "3"
+
+
+BEGINNINGS = (
+    *("BEGIN", "begin work;", "START TRANSACTION", " start transaction  read write "),
+    "START TRANSACTION READ ONLY",
+)
+LEVELS_OF_ISOLATION = ("REPEATABLE READ", "READ COMMITTED")
+
+
+def flags(connection: Connection[Cursor]) -> int:
+    """Whether a transaction is open, and whether it is READ ONLY, by the last OK packet."""
+    return int(connection.server_status) & (IN_TRANS | IN_TRANS_READONLY)
+
+
+def course(client: RawClient, begin: str, end: str) -> list[tuple[str, int]]:
+    """Read in a transaction, and behind it; the status flags of each answer."""
+    found = []
+    for sql in (
+        *(begin, "SELECT 1", "SELECT n FROM kept WHERE id = 1", "SELECT @@max_allowed_packet"),
+        *("SELECT MAX(n) FROM kept", end, "SELECT 1", "COMMIT", "SELECT 1"),
+        *(begin, "COMMIT", begin, begin, "SELECT n FROM kept WHERE id = 1", "ROLLBACK"),
+    ):
+        answer = client.query(sql)[-1][1]
+        assert answer[0] != ERR_HEADER, (sql, ErrPacket.parse(answer))
+        status = OkPacket.parse(answer, client.capabilities).status
+        found.append((sql, status & (IN_TRANS | IN_TRANS_READONLY)))
+    return found
+
+
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "READ COMMITTED"])
+def test_transactions_that_the_client_begins(
+    proxy: StartProxy, cluster: Cluster, isolation: str
+) -> None:
+    """They read on a replica, and every answer tells of them as a server's own does."""
+    running = proxy(monitor_interval="100ms")
+
+    def connected(server: RunningProxy | RealServer, autocommit: int) -> RawClient:
+        client = RawClient(server.address, APP_USER, APP_PASSWORD, MODERN, "app")
+        client.query(f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
+        client.query(f"SET autocommit = {autocommit}")
+        return client
+
+    courses = [(begin, end) for begin in BEGINNINGS for end in ("COMMIT", "ROLLBACK", begin)]
+    expected = {}
+    for autocommit in (1, 0):
+        with connected(cluster.primary, autocommit) as direct:
+            expected[autocommit] = [course(direct, *these) for these in courses]
+    clients = {autocommit: connected(running, autocommit) for autocommit in (1, 0)}
+    late = running.connect()
+    kill_primary(cluster, running)
+    for autocommit, client in clients.items():
+        assert [course(client, *these) for these in courses] == expected[autocommit]
+        for sql in ("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SAVEPOINT a", "XA START 'a'"):
+            error = ErrPacket.parse(client.query(sql)[-1][1])
+            assert error.code in NO_PRIMARY
+    for begin in BEGINNINGS:
+        value(late, begin)
+        assert of_session(late, "in_transaction") == "yes"
+        assert value(late, "SELECT n FROM kept WHERE id = 1") == 1
+        assert answered_by(late)[0] == "replica"
+        assert refused(late, "UPDATE kept SET n = 99 WHERE id = 1") in NO_PRIMARY
+        assert value(late, "SELECT n FROM kept WHERE id = 1") == 1
+        value(late, "COMMIT")
+        assert of_session(late, "in_transaction") == "no"
+
+
+def test_transactions_that_meet_the_primary_again(proxy: StartProxy, cluster: Cluster) -> None:
+    """The primary hears of them with their first statement there."""
+    running = proxy(monitor_interval="100ms")
+    sessions = {
+        (begin, isolation, reads): running.connect()
+        for begin in ("BEGIN", "START TRANSACTION READ ONLY")
+        for isolation in LEVELS_OF_ISOLATION
+        for reads in (False, True)
+    }
+    for (_, isolation, _), session in sessions.items():
+        value(session, f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
+    kill_primary(cluster, running)
+    for (begin, _, reads), session in sessions.items():
+        value(session, begin)
+        if reads:
+            assert value(session, "SELECT n FROM kept WHERE id = 1") == 1
+    cluster.primary.start()
+    with running.connect() as probe:
+        eventually(lambda: written(probe))
+    cluster.wait_caught_up()
+    n = 2
+    for (begin, isolation, reads), session in sessions.items():
+        if begin != "BEGIN":
+            assert refused(session, "UPDATE kept SET n = 9 WHERE id = 1") == 1792
+            assert flags(session) == IN_TRANS | IN_TRANS_READONLY
+        else:
+            # What was read before is an older state than the primary's, if all is one snapshot.
+            conflicts = reads and isolation == "REPEATABLE READ"
+            value(session, "UPDATE kept SET n = n + 1 WHERE id = 1")
+            assert flags(session) == IN_TRANS
+            assert cluster.primary.value("SELECT n FROM app.kept WHERE id = 1") == str(n)
+            if conflicts:
+                assert refused(session, "SELECT n FROM kept WHERE id = 1") == 1213
+                continue
+            assert value(session, "SELECT n FROM kept WHERE id = 1") == n + 1
+        value(session, "ROLLBACK")
+        assert flags(session) == 0
+        assert cluster.primary.value("SELECT n FROM app.kept WHERE id = 1") == str(n)
+        value(session, begin)
+        value(session, "COMMIT")
 
 
 def test_an_idle_client_is_ended_as_by_the_primary(proxy: StartProxy, cluster: Cluster) -> None:

@@ -140,10 +140,10 @@ def before_read(
             batch += session_setup.rights(mirror, state, refreshed, query_attributes)
         if schema:
             batch += session_setup.choose_schema(mirror, schema)
-    reads = state.transaction.to_begin
+    statement = command.statement
+    reads = state.transaction.to_begin(statement)
     if reads is not None and mirror.transaction_reads is not reads:
         batch += transaction_statements.begin_transaction(mirror, reads, query_attributes)
-    statement = command.statement
     if statement is not None and statement.user_variables:
         names = statement.user_variables
         batch += session_setup.assign_user_variables(mirror, state, names, query_attributes)

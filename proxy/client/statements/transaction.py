@@ -41,7 +41,7 @@ def begin_transaction(mirror: Mirror, reads: ReplicaReads, query_attributes: boo
         batch = ((SETUP, statement_packet(b"SET autocommit=0", query_attributes)),)
     if isinstance(reads, ReplicaSnapshot):
         batch += _take_snapshot(SETUP, START_SNAPSHOT_READ_ONLY, query_attributes)
-    elif not reads.implied:
+    elif reads.begun or not reads.implied:
         batch += ((SETUP, statement_packet(START_READ_ONLY, query_attributes)),)
     return batch
 

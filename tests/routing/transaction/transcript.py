@@ -292,6 +292,7 @@ class Play:
     def _to_primary(self, command: Command, outcome: CommandOutcome) -> bool:
         """As `Dispatch.to_primary` does; False if the transaction was rolled back instead."""
         transaction, primary = self.session.transaction, self.servers.primary
+        self.session.without_primary = False
         if transaction.left_on_replica:
             self.servers.end_transactions()
         moved = transaction.stage == SNAPSHOT_MOVED
@@ -403,6 +404,18 @@ class Play:
     def _reset(self, _: str) -> None:
         """COM_RESET_CONNECTION, or COM_CHANGE_USER."""
         self.command_effects.reset()
+
+    def _begins(self, words: str) -> None:
+        """The client begins a transaction while there is no primary."""
+        session, transaction = self.session, self.session.transaction
+        if not transaction.may_begin_unheard_of(session):
+            return
+        session.without_primary = True
+        if transaction.is_unheard_of:
+            self.servers.end_transactions()
+            transaction.on_ended_unheard_of()
+        modes = {"": None, "read only": True, "read write": False}
+        transaction.on_begun_unheard_of(session, read_only=modes[words])
 
     def _isolation(self, level: str) -> None:
         self.session.set_variable("transaction_isolation", f"'{level}'")
