@@ -31,8 +31,6 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Capability
-from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from proxy.client.answers.disconnects import Disconnects
@@ -44,15 +42,7 @@ from proxy.client.effects.missing_trackers import MissingTrackers
 from proxy.client.fast_path.answer import FastAnswers
 from proxy.client.fast_path.request import FastRequests
 from proxy.client.login.change_user import UserChange
-from proxy.client.primary_absence import (
-    Substitute,
-    chooses_schema,
-    is_utf8,
-    read_only,
-    schema_chosen,
-    substitute,
-    text_of,
-)
+from proxy.client.primary_stand_in import PrimaryStandIn
 from proxy.client.read_timers import ReadTimers
 from proxy.client.replies.own_answers import OwnAnswers
 from proxy.client.requests.commands import parse_command, parse_long_command
@@ -93,7 +83,6 @@ from routing.request import refusal
 from routing.request.command import Command
 from routing.request.stage import ASKING, DELAYED, DONE, JOINED, OPENING, SENT
 from routing.request.step import Ask, Delay, End, Join, Known, Open, Refuse, Send, Step
-from routing.request.variables import set_mode
 from routing.sql.diagnostics import ROW_COUNT
 from routing.sql.statement import StatementClass
 
@@ -174,6 +163,7 @@ class ClientSession:
         self._events = events = ReadEvents(context)
         self._own_answers = own_answers = OwnAnswers(context)
         self._own = OwnStatements(context, command_effects, own_answers, connection_id)
+        self._stand_in = PrimaryStandIn(context, command_effects, own_answers)
         self._taker = taker = FastAnswers(context, lease)
         self._fast = client.fast = FastRequests(context, missing_trackers, taker, lease)
         self._dispatch = dispatch = Dispatch(context, missing_trackers, lease, own_answers, taker)
@@ -485,60 +475,19 @@ class ClientSession:
         command = current.command
         name = self._topology.primary.name
         refused = refusal.no_primary(name, cause, may_write=current.outcome.may_write)
-        text = text_of(command, self._session_context.query_attributes)
-        stand_in = substitute(command, text, self._state)
-        replicas = self._replicas_in_turn()
-        if not replicas or not (self._state.without_primary or command.code is Code.COM_PING):
-            stand_in = "refuse"
-        if stand_in == "replica" and self._substituted is not command:
+        choice = self._stand_in.choice(command)
+        if choice == "replica" and self._substituted is not command:
             self._substituted = command
-            self._start(self._substitute(replicas, refused), "a replica in the primary's place")
-        elif stand_in in ("refuse", "replica"):
+            self._start(self._substitute(refused), "a replica in the primary's place")
+        elif choice in ("refuse", "replica"):
             self._perform(self._read.no_primary(refused, self._now()))
         else:
-            self._carry_out(command, stand_in)
+            self._stand_in.carry_out(command, choice, self._lease)
 
-    def _carry_out(self, command: Command, stand_in: Substitute) -> None:
-        """Carry out in the primary's place what needs no server."""
-        state, warnings = self._state, 0
-        if stand_in == "reset":
-            self._command_effects.reset_without_primary()
-            if self._lease is not None:
-                self._lease.reset_without_primary()
-        elif command.code is Code.COM_PING:
-            state.diagnostics.affects_none()
-            warnings = state.diagnostics.warning_count
-        else:
-            if stand_in == "set" and command.statement is not None:
-                set_mode(command.statement.assignments[0], state)
-                if self._lease is not None:
-                    self._lease.changed_without_primary()
-            elif stand_in in ("begin", "end"):
-                transaction = state.transaction
-                if transaction.is_unheard_of:
-                    self._servers.end_transactions()
-                    transaction.on_ended_unheard_of()
-                if stand_in == "begin":
-                    text = text_of(command, self._session_context.query_attributes)
-                    transaction.on_begun_unheard_of(state, read_only=read_only(text))
-            state.diagnostics.proxy_answered(0)
-        self._own_answers.ok(warnings)
-
-    def _replicas_in_turn(self) -> list[Server]:
-        """The replicas that can be asked, the one that the session asks first in front."""
-        now, state = self._now(), self._state
-        return [
-            server
-            for server in self._topology.in_order(state.preferred)
-            if not (server.is_gone(now) or state.avoids(server, now))
-        ]
-
-    async def _substitute(self, replicas: list[Server], refused: Refuse) -> None:
-        """Have one of these replicas answer in the primary's place, or refuse the command."""
-        servers = self._servers
-        for server in replicas:
-            if not self._state.transaction.may_stand_in(server):
-                continue
+    async def _substitute(self, refused: Refuse) -> None:
+        """Have a replica answer in the primary's place, or refuse the command."""
+        servers, stand_in = self._servers, self._stand_in
+        for server in stand_in.replicas:
             connection = servers.replica(server)
             if connection is None:
                 await servers.open(server)
@@ -549,27 +498,12 @@ class ClientSession:
                 self._task = None
                 self._to(on_primary(self._topology, Reason.SESSION))  # it is back
                 return
-            if (
-                connection is not None
-                and not connection.busy
-                and self._will_know_schema(self._current.command, connection)
-            ):
+            if connection is not None and stand_in.fits(connection, self._current.command):
                 self._task = None
                 self._dispatch.to_substitute(connection)
                 return
         self._task = None
         self._perform(self._read.no_primary(refused, self._now()))
-
-    def _will_know_schema(self, command: Command, replica: ServerConnection) -> bool:
-        """Whether it will be known which schema a replica chooses, if the command is about that.
-
-        Other servers are told it in UTF-8, which they understand only of a client that uses that.
-        """
-        if not chooses_schema(command):
-            return True
-        text = text_of(command, self._session_context.query_attributes)
-        tracks = replica.capabilities & Capability.CLIENT_SESSION_TRACK
-        return bool(schema_chosen(command, text) or (tracks and is_utf8(command.packet[4:])))
 
     def keep_alive(self) -> None:
         """Send the primary a COM_PING if the client has worked without it since the last call.
