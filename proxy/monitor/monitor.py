@@ -330,6 +330,8 @@ class Monitor:
         shared = self._shared
         config = shared.config
         asked_at = shared.now()
+        is_primary = server is shared.topology.primary
+        look = shared.topology.observations.begin_look() if is_primary else 0
         held = shared.topology.held_by_replicas()
         connection = self._connections.get(server)
         if connection is None:
@@ -355,7 +357,7 @@ class Monitor:
             server.sources = await self._sources(server, connection)
         server.set_read_only(identity.read_only)
         if server is shared.topology.primary:
-            await self._take_primary(connection, identity, held, asked_at)
+            await self._take_primary(connection, identity, held, asked_at, look)
         else:
             await self._take_replica(connection, identity.executed)
         sees_replicas = not self._discovery.asks or await self._discovery.ask(server, connection)
@@ -370,9 +372,22 @@ class Monitor:
             shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
 
     async def _take_primary(
-        self, connection: ServerConnection, identity: Identity, held: list[Held], asked_at: float
+        self,
+        connection: ServerConnection,
+        identity: Identity,
+        held: list[Held],
+        asked_at: float,
+        look: int,
     ) -> None:
-        """Take what the primary has, and compare replicas with it, by what they `held` before."""
+        """Take what the primary has, and compare replicas with it.
+
+        Args:
+            connection: over which it was asked.
+            identity: what it said.
+            held: what replicas had before.
+            asked_at: when it was asked, monotonic s.
+            look: the number of this look at it; 0 if it was a replica when it began.
+        """
         shared, server = self._shared, connection.server
         self._limit.forget(server)
         shared.metrics.lagging(server.name, None)
@@ -386,16 +401,18 @@ class Monitor:
             return
         observations = shared.topology.observations
         first = not observations.any
-        observations.take(
-            Observation(
-                asked_at,
-                identity.executed,
-                server.epoch,
-                identity.asked_us,
-                identity.answered_us,
-                logged=identity.grew,
-            )
+        observation = Observation(
+            asked_at,
+            identity.executed,
+            server.epoch,
+            identity.asked_us,
+            identity.answered_us,
+            logged=identity.grew,
         )
+        observations.take(observation)
+        if connection.epoch == server.epoch:
+            shown = identity.executed | shared.topology.committed(identity.owned)
+            observations.end_look(look, shown, observation)
         if first:
             self._limit.judge_all()
 

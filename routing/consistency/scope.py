@@ -37,6 +37,8 @@ _MOST_BYTES: Final = 256 << 20
 """What the sets of a worker's scopes may take, as if they shared nothing."""
 
 _NO_TERM: Final = -1
+_SOME_TIME: Final = 1 << 62
+"""Later than any look at the primary."""
 
 
 class KeptScope(NamedTuple):
@@ -126,6 +128,8 @@ class ScopeState:
         seen_on: the one server that showed what `observed` may not bound; None if none did.
         seen_epoch: that server's epoch then.
         unseen: more than one server did, or it is not known which.
+        shown_at: how many looks at the primary had begun (`Observations.looks`) when anything was
+            shown last that `observed` may not bound.
         term: the primary's term (`Topology.term`) that the sets belong to.
         changed_at: when something was last acknowledged or seen, monotonic s.
         used_at: when it was last asked for or recorded in, monotonic s.
@@ -147,6 +151,7 @@ class ScopeState:
         self.seen_on: Server | None = None
         self.seen_epoch = 0
         self.unseen = unknown
+        self.shown_at = _SOME_TIME if unknown else 0
         self.term = term
         self.changed_at = 0.0
         self.used_at = 0.0
@@ -243,6 +248,7 @@ class ScopeState:
         """An answer of this server went to a client: its later states are no older."""
         self._doubts += 1
         self._shown = self._doubts
+        self.shown_at = max(self.shown_at, server.observations.looks)
         if self.seen_on is None:
             self.seen_on = server
             self.seen_epoch = epoch
@@ -254,6 +260,7 @@ class ScopeState:
         self._doubts += 1
         self._shown = self._doubts
         self.unseen = True
+        self.shown_at = _SOME_TIME
 
     def record_loss_elsewhere(self, gtids: GtidSet, *, tell: bool) -> None:
         """Another worker found that the primary lacks these; whether readers are to be told."""
@@ -299,14 +306,25 @@ class ScopeState:
         if self.is_unbounded:
             self.observed = self.observed | executed | owned
             if self._shown <= doubts:
-                self.seen_on = None
-                self.unseen = False
+                self._forget_shown()
         else:
             self.observed = self.observed.compact(executed)
         # A set that stays long after a probe has real gaps; asking again would not shorten it.
         self._probe_above = max(PROBE_ABOVE, 2 * self.own.interval_count)
         if before != (self.unknown, self.own, self.observed):
             self._on_change()
+
+    def take_bound(self, gtids: GtidSet) -> None:
+        """All that was shown in it is among these, which the primary had or was committing."""
+        self.observed = self.observed | gtids
+        self._forget_shown()
+        self._on_change()
+
+    def _forget_shown(self) -> None:
+        """`observed` bounds all that was shown."""
+        self.seen_on = None
+        self.unseen = False
+        self.shown_at = 0
 
     def doubt(self) -> None:
         """The primary may lack what its reads must see: the next read asks."""
@@ -407,6 +425,7 @@ class ScopeState:
         """A scope that was kept, before a primary was asked whether it has all that."""
         state = cls(kept.kind, kept.key, _NO_TERM, unknown=kept.unknown, doubts=doubts)
         state.unseen = True
+        state.shown_at = _SOME_TIME
         state.own, state.observed = kept.own, kept.observed
         state.lost, state.lost_untold = kept.lost, kept.lost_untold
         state.used_at = kept.used_at

@@ -188,8 +188,8 @@ def record_answer(
     if shows:
         # That it did is news only once: while a session reads, nobody is asked what it has seen.
         scope = state.own_scope
-        known = scope.seen_on is server and scope.seen_epoch == epoch
-        if not (known or scope.unseen) or state.scopes.in_use:
+        known = scope.unseen or (scope.seen_on is server and scope.seen_epoch == epoch)
+        if not known or scope.shown_at < server.observations.looks or state.scopes.in_use:
             state.record_answer(server, epoch, command.rules)
     if outcome.may_write and state.trackers.gtids == "OFF":
         state.may_have_written(command.rules)

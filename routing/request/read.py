@@ -420,8 +420,10 @@ class Read:
             self._waited += waited
 
     def _without_primary(self, now: float) -> Step:
-        """Nobody can say what it must see: a stale answer, if that is asked for, or an error."""
+        """The primary cannot say what it must see: its last word may do, or a stale answer."""
         topology = self._topology
+        if self._statement is not None and self._is_bounded(now):
+            return self._choose_again(now)
         if self._statement is not None and self.rules.on_timeout is TimeoutPolicy.STALE:
             replica = stale(self._session, topology, now)
             if replica is not None:
@@ -432,6 +434,26 @@ class Read:
         if self._session.without_primary or primary.is_silent(now):
             return self._refuse(self._silent(primary))
         return self._refuse(refusal.probe_timeout(primary.name, self.rules.wait_budget))
+
+    def _is_bounded(self, now: float) -> bool:
+        """Whether the scope was shown nothing since the primary was looked at last.
+
+        What it had and was committing then bounds all that any server had shown by that time.
+        """
+        scope, bound = self._reading(now), self._topology.observations.bound
+        if (
+            bound is None
+            or self.rules.level not in REMEMBERING
+            or self._topology.lacks_quorum
+            or scope.unknown
+            or scope.term != self._topology.term
+            or not scope.is_unbounded
+            or scope.shown_at >= bound.look
+        ):
+            return False
+        scope.take_bound(bound.gtids)
+        self._take_note().observation = bound.observation
+        return True
 
     def _silent(self, primary: Server) -> Refuse:
         """Why a read is refused that needs the primary, which is known not to answer."""

@@ -41,6 +41,20 @@ class Observation:
     logged: bool = True
 
 
+class Bound(NamedTuple):
+    """What bounds all that any server had shown before a look at the primary began.
+
+    Attributes:
+        look: the number of that look (`Observations.begin_look`).
+        gtids: what the primary had executed, or was committing.
+        observation: what it had executed.
+    """
+
+    look: int
+    gtids: GtidSet
+    observation: Observation
+
+
 class Staleness(NamedTuple):
     """How old a state was when the primary was last seen.
 
@@ -177,9 +191,15 @@ class Observations:
 
     What is kept is bounded by number and by bytes; the oldest go first. Without them a read has to
     see more than it must, and a lag is taken for smaller than it is.
+
+    Attributes:
+        looks: how many looks at the primary have begun, this one's and others' before it.
+        bound: of the last one that has ended; None if there is none.
     """
 
     def __init__(self) -> None:
+        self.looks = 0
+        self.bound: Bound | None = None
         self._entries = _Entries()
         self._newest = EMPTY  # the state of the last entry
         self._found: tuple[int, GtidSet] | None = None  # an entry's number, and its state
@@ -214,8 +234,19 @@ class Observations:
             if asked_at[0] >= self._until:
                 self._until = -inf  # what was found is gone
 
+    def begin_look(self) -> int:
+        """The primary is about to be asked what it has and is committing; the look's number."""
+        self.looks += 1
+        return self.looks
+
+    def end_look(self, look: int, gtids: GtidSet, observation: Observation) -> None:
+        """It was answered; see `Bound`."""
+        if self.bound is None or look > self.bound.look:
+            self.bound = Bound(look, gtids, observation)
+
     def clear(self) -> None:
         """There is another primary: what the old one had says nothing about it."""
+        self.bound = None
         self._entries = _Entries()
         self._newest = EMPTY
         self._found = None

@@ -124,6 +124,7 @@ class Server:
         left: it is not to be sent statements any more (`Topology.remove_replica`).
         last_epoch: the one in which it was taken out of use although nothing is wrong with it:
             transactions that have their snapshot there end there. -1 if it was not.
+        observations: its topology's.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
         tier: those of a lower number are asked first (`Placement`).
     """
@@ -177,6 +178,7 @@ class Server:
         self.left = False
         self.last_epoch = -1
         self.apply_listener: ApplyListener | None = None
+        self.observations = Observations()
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
@@ -658,6 +660,7 @@ class Topology:
         server.proof_max_age = self._proof_max_age
         server.filters.allowed = self._allows_filters
         server.diverged_before = self._diverged_before
+        server.observations = self.observations
         server.apply_listener = self.primary.apply_listener
 
     @property

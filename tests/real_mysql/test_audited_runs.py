@@ -12,6 +12,7 @@ from itertools import count, product
 from typing import Any
 
 import pytest
+from pymysql.err import MySQLError
 
 pytest.importorskip("pyspark")
 
@@ -23,10 +24,12 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import INTERRUPTED, KILLED, ONE_LATE, PROMOTED, Disturbance
 from tests.real_mysql.routes import InSnapshots, ThroughTidegate, clients, execute, select
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.test_without_primary import wait_for_look
 from tests.real_mysql.workload import Workload
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.without_spark import Audited, Key, audit
 from tests.support.history_checker import check
+from tests.support.waiting import eventually
 
 READS = 1_000
 PROMISES = [
@@ -130,6 +133,58 @@ def test_a_failover_is_clean(cluster: Cluster, proxy: StartProxy, workers: str |
 
 _WRITE = "UPDATE registers SET value = {value} WHERE id = {register}"
 _READ = "SELECT value FROM registers WHERE id = {register}"
+
+
+CONFLICT = 1213
+BEGINNINGS = ("BEGIN", "START TRANSACTION READ ONLY", "SET autocommit = 0")
+
+
+def test_transactions_without_a_primary_are_clean(cluster: Cluster, proxy: StartProxy) -> None:
+    """They begin on replicas, and go on from there once the primary is back."""
+    running = proxy(monitor_interval="100ms")
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.lonely (id INT PRIMARY KEY, n INT)")
+    cluster.primary.query("REPLACE INTO app.lonely VALUES (1, 1)")
+    sessions = []
+    for begins, isolation, level in product(
+        BEGINNINGS,
+        ("REPEATABLE READ", "READ COMMITTED"),
+        ("READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES"),
+    ):
+        session = running.connect()
+        execute(session, f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")
+        execute(session, f"SET tidegate_consistency = '{level}'")
+        execute(session, "UPDATE app.lonely SET n = n + 1")
+        sessions.append((begins, session))
+    cluster.wait_caught_up()
+    wait_for_look(cluster.primary)
+    cluster.primary.kill()
+    read = "SELECT n FROM app.lonely WHERE id = 1"
+    for begins, session in sessions:
+        for _ in range(2):
+            execute(session, begins)
+            assert select(session, read) == select(session, read)
+            execute(session, "COMMIT")
+        execute(session, begins)
+        execute(session, read)
+    cluster.primary.start()
+    for begins, session in sessions:
+        if "READ ONLY" not in begins:
+            eventually(lambda session=session: _taken(session, "UPDATE app.lonely SET n = n + 1"))
+        execute(session, "COMMIT")
+        execute(session, read)
+    found = audited(running)
+    assert {read.verdict for read in found.reads.values()} <= FAULTLESS
+    assert not found.lapses
+    assert Verdict.OK in {read.verdict for read in found.reads.values()}
+
+
+def _taken(session: Any, sql: str) -> bool:
+    """Whether a statement is not refused for want of a primary."""
+    try:
+        execute(session, sql)
+    except MySQLError as error:
+        return error.args[0] == CONFLICT  # its snapshot was older than the primary's
+    return True
 
 
 def stale_reads(running: RunningProxy, seconds: float) -> list[bool]:

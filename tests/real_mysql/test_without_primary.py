@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import product
 
 import pymysql
 import pytest
@@ -798,6 +800,52 @@ def test_each_level_keeps_its_promise(cluster: Cluster, proxy: StartProxy, scope
         return  # what others of the scope have seen meanwhile, nobody but the primary can bound
     for level in ("MONOTONIC_READS", "READ_ALL_WRITES"):
         assert value(sessions[level], "SELECT n FROM kept WHERE id = 1") in (7, 100), level
+
+
+def wait_for_look(primary: RealServer) -> None:
+    """Let the monitor look at the primary, from beginning to end; nobody else asks it anything."""
+
+    def selects() -> int:
+        return int(primary.query("SHOW GLOBAL STATUS LIKE 'Com_select'")[0][1])
+
+    # A look takes fewer than ten; the first may have begun before, the last may be under way.
+    before = selects()
+    eventually(lambda: selects() >= before + 30)
+
+
+@pytest.mark.parametrize("scope", ["connection", "application"])
+@pytest.mark.parametrize("looks", ["often", "never"])
+def test_what_the_primary_showed_is_bounded_by_the_last_look_at_it(
+    cluster: Cluster, proxy: StartProxy, looks: str, scope: str
+) -> None:
+    """Who was shown something by it last reads on: in a transaction, by a write, or both."""
+    start = proxy if looks == "often" else partial(in_monitors_absence, proxy)
+    running = start(monitor_interval="100ms", scope=scope, transaction_reads="primary")
+    shown = {
+        "write": ("UPDATE kept SET n = n + 1 WHERE id = 1",),
+        "transaction": ("BEGIN", "SELECT n FROM kept WHERE id = 1 FOR UPDATE", "COMMIT"),
+        "both": (
+            *("SELECT n FROM kept WHERE id = 1", "INSERT IGNORE INTO kept VALUES (2, 2)"),
+            *("BEGIN", "SELECT n FROM kept WHERE id = 1", "COMMIT"),
+        ),
+    }
+    sessions = {}
+    for level, kind in product(("MONOTONIC_READS", "READ_ALL_WRITES"), shown):
+        session = sessions[level, kind] = running.connect()
+        value(session, f"SET tidegate_consistency = '{level}', tidegate_application = '{kind}'")
+        value(session, "SELECT n FROM kept WHERE id = 1")
+        for sql in shown[kind]:
+            value(session, sql)
+    cluster.wait_caught_up()
+    if looks == "often":
+        wait_for_look(cluster.primary)
+    kill_primary(cluster, running)
+    for about, session in sessions.items():
+        if looks == "often":
+            assert value(session, "SELECT n FROM kept WHERE id = 1") == 3, about
+            assert answered_by(session) == ("replica", "read"), about
+        elif about[1] != "write":
+            assert refused(session, "SELECT n FROM kept WHERE id = 1") == 2003, about
 
 
 def received(cluster: Cluster, replica: RealServer) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.rules import REMEMBERING
 from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
 from routing.request.stage import TABLE
@@ -445,6 +446,65 @@ def test_what_only_a_silent_primary_has_is_refused() -> None:
         << Ask
         >> primary_silent()
         << Refuse(3024, probe_failed)
+    """)
+
+
+@pytest.mark.parametrize("level", REMEMBERING)
+@pytest.mark.parametrize("last", ["p", "r1"])
+def test_the_last_look_at_a_silent_primary_bounds_what_was_seen(level: Level, last: str) -> None:
+    """What the primary had and was committing, if nothing was shown since it was asked that."""
+    World(level=level).play(f"""
+        -- showed(r1)
+        -- showed(p)
+        -- showed({last})
+        -- looks()
+        -- looked(1-4)
+        -- silent(p)
+        >> begin()
+        << Send(r1, read, known); looked 1-4
+        >> ended()
+        -- showed(r1)
+        >> begin()
+        << Send(r1, read, known)
+        >> ended()
+        -- showed(p)
+        >> begin()
+        << Refuse(3024, probe_failed)
+    """)
+
+
+@pytest.mark.parametrize("level", REMEMBERING)
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "-- looks()\n-- showed(p)\n-- looked(1-4)",
+        "-- looks()\n-- looked(1-4)\n-- showed(p)",
+        "-- looks()\n-- looked(1-4)\n-- showed(r1)\n-- showed(p)",
+        "-- showed_elsewhere()\n-- showed(p)\n-- looks()\n-- looked(1-4)",
+        "-- showed(p)\n-- looks()",
+        "-- showed(p)\n-- looks()\n-- looked(1-4)\n-- promote(r1)\n-- silent(r1)",
+        "-- showed(p)\n-- looks()\n-- looked(1-4)\n-- unknown()",
+    ],
+)
+def test_what_a_silent_primary_may_have_shown_since_is_not_bounded(
+    level: Level, shown: str
+) -> None:
+    play = World(level=level).play("")
+    *_, step = play.lines([*shown.splitlines(), "-- silent(p)", ">> begin()"])
+    assert step.startswith("<< Refuse(") or step == "<< Send(p, unknown_required, primary)"
+
+
+def test_what_a_silent_primary_was_committing_must_be_there() -> None:
+    """A replica that lacks some of what the primary had is waited for."""
+    World(level=Level.MONOTONIC_READS).play("""
+        -- showed(p)
+        -- looks()
+        -- looked(1-7)
+        -- silent(p)
+        >> begin()
+        << Send(r1, read, waited); looked 1-7
+        >> wait_answered(timeout)
+        << Refuse(3024, probe_failed); left r1: wait_timeout
     """)
 
 

@@ -35,6 +35,7 @@ from routing.request.read import Read
 from routing.request.refusal import no_primary
 from routing.request.stage import DONE, TABLE
 from routing.request.step import Delay, End, Join, Note, Open, Refuse, Send, Step
+from routing.servers.observations import Observation
 from routing.servers.rate_limit import RateLimit
 from routing.servers.topology import Server, Topology
 from routing.servers.waits import Waits
@@ -110,6 +111,7 @@ class Play:
             self.session, self.topology, self.waits, world.on_lost_writes, self.progress
         )
         self.steps: list[Step] = []
+        self.look = 0
 
     def lines(self, lines: list[str]) -> Iterator[str]:
         """Play lines; yields them, and the machine's steps between them."""
@@ -243,6 +245,19 @@ class Play:
     def _unknown(self) -> None:
         self.session.may_have_written()
 
+    def _looks(self) -> None:
+        """Let the monitor begin to look at the primary."""
+        self.look = self.topology.observations.begin_look()
+
+    def _looked(self, shown: str) -> None:
+        """Let the primary have said what it has and is committing."""
+        observation = Observation(self.now, gtids(shown))
+        self.topology.observations.end_look(self.look, gtids(shown), observation)
+
+    def _showed_elsewhere(self) -> None:
+        """Let another worker's client have been shown something."""
+        self.session.own_scope.record_answers_elsewhere()
+
     def _showed(self, server: str) -> None:
         """Let a server have shown the session something."""
         found = self._server(server)
@@ -312,6 +327,8 @@ def note_text(note: Note | None) -> str:
         words.append(f"crowded: {note.crowded}")
     if note.stale:
         words.append("stale")
+    if note.observation is not None:
+        words.append(f"looked {_intervals(note.observation.executed)}")
     if note.lost:
         words.append(f"lost {_intervals(note.lost)}")
     return "".join(f"; {word}" for word in words)
