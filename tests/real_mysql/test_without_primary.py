@@ -643,8 +643,12 @@ def test_a_killed_session_ends(proxy: StartProxy, cluster: Cluster, shared: str)
     assert running.metric(WITHOUT) == 0
 
 
-@without_monitor_if_deep
-def test_all_sessions_are_killed_at_once(running: RunningProxy, cluster: Cluster) -> None:
+@pytest.mark.parametrize("monitored", [True, pytest.param(False, marks=pytest.mark.deep)])
+def test_all_sessions_are_killed_at_once(
+    proxy: StartProxy, cluster: Cluster, monitored: bool
+) -> None:
+    start = proxy if monitored else partial(in_monitors_absence, proxy)
+    running = start(monitor_interval="100ms", connection_sharing="off")  # who rests is not killed
     sessions = [running.connect() for _ in range(20)]
     cluster.primary.end_other_connections()
     for session in sessions:
