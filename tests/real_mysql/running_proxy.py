@@ -68,6 +68,7 @@ class RunningProxy:
             # second, tests give a shorter one.
             "wait_budget": "3s",
             "drain_timeout": "500ms",  # tests end amid transactions
+            "connection_sharing_delay": "1h",  # what rests must not depend on the machine
             **options,
         }
         self.command = [sys.executable, "-m", module, "run"]
