@@ -35,7 +35,7 @@ _WAITS: Final = "tidegate_wait_duration_seconds"
 READ: Final = "SELECT n FROM t WHERE id = 1"
 WRITE: Final = "UPDATE t SET n = n + 1 WHERE id = 1"
 WIDE: Final = "INSERT INTO wide VALUES (1, '" + "x" * 300_000 + "')"
-_WAIT = re.compile(r"(WAIT_FOR_EXECUTED_GTID_SET\([^,]*),[0-9.]+")
+_WAIT = re.compile(r"(WAIT_FOR_EXECUTED_GTID_SET\([^']*'[^']*'),[0-9.]+")
 """How long a WAIT may take is what the read has left of its budget, by the clock."""
 _IN_GROUP: Final = 6
 """Answers of which one test's servers give one after the other."""

@@ -164,6 +164,7 @@ async def before(
         settings["view_age"] = 0.0  # scripts answer no questions about views
         settings["kept_connections"] = 0  # nor do they clean anything up
     settings["drain_timeout"] = 0.5  # tests end amid transactions
+    settings["connection_sharing_delay"] = 3600.0  # what rests must not depend on the machine
     settings |= options
     log = settings.pop("log", None)  # a RecordStream
     worker = settings.pop("worker", 0)  # of several, whose shared memory is there
