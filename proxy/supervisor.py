@@ -30,6 +30,7 @@ from types import FrameType
 from typing import Final
 
 from proxy.config import Config
+from proxy.error_text import error_text
 from proxy.handover.step import Step, StepDone, StepError, StepKind
 from proxy.handover.worker_group import STEP_S
 from proxy.handover.worker_start import WorkerStart
@@ -101,26 +102,29 @@ class ChildWorker:
         self._changing: list[Callable[[str], None]] = []  # told how each change went
 
     def start(self, serve: Serve, config: Config, ring: KeyRing, start: WorkerStart) -> None:
-        """Start a process, which inherits its sockets; it sends the port that it listens on."""
+        """Start a process, which inherits its sockets; it sends the port that it listens on.
+
+        Raises:
+            OSError: the system lets no process be started now.
+        """
         context = multiprocessing.get_context("spawn")
-        pipe, far_end = context.Pipe()
         self.restart_at = None
         self._started_at = time.monotonic()
-        self.process = context.Process(
+        pipe, far_end = context.Pipe()
+        process = context.Process(
             target=child,
             args=(serve, config, ring, self.number, start, far_end),
             name=f"worker {self.number}",
             daemon=True,
         )
-        # The process inherits that SIGINT and SIGHUP are blocked: a terminal's Ctrl-C must not end
-        # it before the supervisor decides what to do, and a SIGHUP for the group must not at all.
-        resource_tracker.ensure_running()  # its start, which would be part of it, unblocks signals
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
         try:
-            self.process.start()
+            _start_unsignalled(process)
+        except OSError:
+            pipe.close()
+            raise
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        far_end.close()
+            far_end.close()
+        self.process = process
         self._beating, self._missed = True, 0
         with self._sending:
             self._pipe, self._asked = pipe, False
@@ -343,7 +347,8 @@ class Supervisor:
         }
         try:
             for worker in self._workers:
-                self._start_worker(worker)
+                if self._stop_deadline is None:  # else one before it could not be started
+                    self._start_worker(worker)
             while self._stop_deadline is None or any(self._handles()):
                 ready = wait([self._wake_read, *self._handles()], self._timeout())
                 if self._wake_read in ready:
@@ -576,9 +581,7 @@ class Supervisor:
             if status:
                 _log.warning("worker %d ended by %s", worker.number, how)
         elif not worker.came_up:
-            _log.error("worker %d could not start: %s", worker.number, how)
-            self._status = CANNOT_SERVE
-            self._stop()
+            self._give_up(worker, how)
         else:
             self.restarts += 1
             pause = worker.plan_restart()
@@ -589,7 +592,24 @@ class Supervisor:
     def _start_worker(self, worker: ChildWorker) -> None:
         sockets = self._sockets.of_worker(worker.number, len(self._workers))
         start = dataclasses.replace(self._worker_start, sockets=sockets)
-        worker.start(self._serve, self._config, self._ring, start)
+        try:
+            worker.start(self._serve, self._config, self._ring, start)
+        except OSError as error:  # descriptors, processes or memory may be free again later
+            if not worker.came_up:
+                self._give_up(worker, error_text(error))
+                return
+            _log.error(
+                "worker %d cannot be started: %s; trying again in %g s",
+                worker.number,
+                error_text(error),
+                worker.plan_restart(),
+            )
+
+    def _give_up(self, worker: ChildWorker, cause: str) -> None:
+        """A worker did not come up, most likely as none would: the whole proxy ends."""
+        _log.error("worker %d could not start: %s", worker.number, cause)
+        self._status = CANNOT_SERVE
+        self._stop()
 
     def _stop(self) -> None:
         if not self._leaving:
@@ -613,3 +633,20 @@ class Supervisor:
             if worker.kill():
                 _log.error("worker %d had not stopped and was killed", worker.number)
                 self._status = CANNOT_SERVE
+
+
+def _start_unsignalled(process: SpawnProcess) -> None:
+    """Start a process that inherits that SIGINT and SIGHUP are blocked.
+
+    A terminal's Ctrl-C must not end it before the supervisor decides what to do, and a SIGHUP for
+    the group must not at all.
+
+    Raises:
+        OSError: the system lets no process be started now.
+    """
+    resource_tracker.ensure_running()  # its start, which would be part of it, unblocks signals
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

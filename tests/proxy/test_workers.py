@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -299,6 +300,22 @@ def test_a_worker_that_ends_is_started_again(start: Start, number: signal.Signal
     assert after[1]["key"] == before[1]["key"]
     assert running.metric("tidegate_worker_restarts_total") == {None: 1}
     assert running.end() == 0
+
+
+def test_a_worker_is_started_again_as_soon_as_a_process_can_be_started(start: Start) -> None:
+    running = start(workers="2")
+    before = running.ask_all(2)
+    limits = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    os.kill(int(before[1]["pid"]), signal.SIGKILL)
+    running.find(r"worker 1 cannot be started: this process has no (descriptor) left")
+    assert running.ask()["worker"] == 0  # the other one serves on
+    resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE, limits)
+    after = running.ask_all(2)
+    assert after[0]["pid"] == before[0]["pid"]
+    assert running.metric("tidegate_worker_restarts_total") == {None: 1}
+    assert running.end() == 0
+    assert "Traceback" not in running.stderr
 
 
 @pytest.mark.not_fast
