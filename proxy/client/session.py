@@ -73,6 +73,7 @@ from proxy.client.statements.diagnostics import KEEP_ALIVE
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import NoPrimaryError, ServerFullError
 from proxy.shared.activity import Activity
+from proxy.shared.keepalive import is_last_chance, is_over
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
@@ -186,6 +187,7 @@ class ClientSession:
         state.outdated = rules.outdated
         # The command, and how often the primary had spoken, when `keep_alive` was called last.
         self._seen = current.command, 0
+        self._idle_looks = -1  # since a look found a new command; -1 while one is served
 
     # What others may know (`proxy.shared.sessions.Member`)
 
@@ -508,7 +510,8 @@ class ClientSession:
     def keep_alive(self) -> None:
         """Send the primary a COM_PING if the client has worked without it since the last call.
 
-        It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary.
+        It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary. A
+        client that has done nothing for all of its wait_timeout is ended.
         """
         if self._servers.primary is None and self.is_away:
             self.rest()  # also where connections are not shared
@@ -516,11 +519,26 @@ class ClientSession:
         primary, command, state = self._servers.primary, self._current.command, self._state
         received = 0 if primary is None else primary.packets_received
         (seen, heard), self._seen = self._seen, (command, received)
+        if not self._rests:
+            self._idle_looks = -1
+        elif command is not seen:
+            self._idle_looks = 0
+        else:
+            self._idle_looks += 1
         waits = self._current.stage != DONE and self._servers.active_replica is not None
-        if primary is None or received != heard or not (waits or command is not seen):
+        worked = received == heard and (waits or command is not seen)
+        if primary is None:
             return
+        if is_over(self._idle_looks, state.wait_timeout):
+            self._end_by_wait_timeout()
+        elif worked or is_last_chance(self._idle_looks, state.wait_timeout):
+            self._let_hear(primary, waits=waits)
+
+    def _let_hear(self, primary: ServerConnection, *, waits: bool) -> None:
+        """Let the primary hear of the session, if its answer tells of no statement before."""
+        state = self._state
         if primary.busy or primary.lost or state.trackers_pending or state.result_trackers_pending:
-            return  # its answer would tell of the statement before
+            return
         if waits or not state.diagnostics.is_at(primary.area, ROW_COUNT):
             primary.send(KEEP_ALIVE)
 
@@ -533,13 +551,16 @@ class ClientSession:
             return
         lease.rest(self._current.command)
         if lease.is_expired:
-            self._end_by_limit(
-                "wait_timeout",
-                ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
-                "The client was disconnected by the server because of inactivity. See wait_timeout"
-                " and interactive_timeout for configuring this behavior.",
-                waits=False,
-            )
+            self._end_by_wait_timeout()
+
+    def _end_by_wait_timeout(self) -> None:
+        self._end_by_limit(
+            "wait_timeout",
+            ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+            "The client was disconnected by the server because of inactivity. See wait_timeout"
+            " and interactive_timeout for configuring this behavior.",
+            waits=False,
+        )
 
     @property
     def last_command(self) -> Command | None:

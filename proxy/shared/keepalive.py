@@ -8,6 +8,10 @@ at a server.
 A session's first COM_PING may come two looks after its last command, so it is looked at three times
 in its wait_timeout. That is a whole number of seconds (MySQL's manual), and a tick a third of one:
 so a session has its turn every wait_timeout ticks.
+
+A command may come when wait_timeout is almost over, and then the next look would be too late. So
+the primary hears once more of a session that is idle (`is_last_chance`). From then on it does not
+end the session in time, and the proxy does (`is_over`): one or two looks later than a server would.
 """
 
 from __future__ import annotations
@@ -23,6 +27,30 @@ if TYPE_CHECKING:
 _TICK_S: Final = 1 / 3
 _MOST_TICKS: Final = 30
 """Between two looks at one session, however long its wait_timeout is."""
+
+
+def is_last_chance(idle_looks: int, wait_timeout: int) -> bool:
+    """Whether the primary may end a session before the look after the next one.
+
+    Args:
+        idle_looks: how many looks have found the session idle, with no command since the one
+            before; its last command was less than one look before the first of them.
+        wait_timeout: its own, s.
+    """
+    return idle_looks == _ticks(wait_timeout) // _ticks_between_looks(wait_timeout) - 2
+
+
+def is_over(idle_looks: int, wait_timeout: int) -> bool:
+    """Whether a session has been idle for all of its wait_timeout; arguments as above."""
+    return idle_looks * _ticks_between_looks(wait_timeout) >= _ticks(wait_timeout)
+
+
+def _ticks(seconds: int) -> int:
+    return 3 * seconds
+
+
+def _ticks_between_looks(wait_timeout: int) -> int:
+    return min(wait_timeout, _MOST_TICKS)
 
 
 class Keepalive:
@@ -54,5 +82,5 @@ class Keepalive:
         `tick` is the number of the tick; at 0 it is everybody's turn.
         """
         for session in self._sessions:
-            if tick % min(session.state.wait_timeout, _MOST_TICKS) == 0:
+            if tick % _ticks_between_looks(session.state.wait_timeout) == 0:
                 session.keep_alive()

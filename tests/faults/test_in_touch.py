@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from mysql_mocker.state.faults import Gate
 from protocol.constants import Command
 from proxy.shared.keepalive import Keepalive
 from routing.session.session import Session
@@ -97,6 +98,59 @@ async def test_it_hears_of_no_other(sql: str | None) -> None:
         look(proxy, 3)
         assert (await client.query("DO 1")).ok
         assert pings.held == 0
+
+
+async def hear(proxy: ProxyFixture, pings: Gate, number: int) -> None:
+    """Look, after which the primary has had so many pings."""
+    look(proxy)
+    await eventually(lambda: pings.held == number)
+    await proxy.caught_up()
+
+
+async def test_it_hears_once_more_before_the_wait_timeout_is_over() -> None:
+    """A command that comes at the end of it is only seen when the next look would be too late."""
+    async with proxy_fixture() as proxy:
+        client = await proxy.session()
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
+        pings.open()
+        await client.query("SET wait_timeout = 3")
+        look(proxy)
+        await client.query(READ)
+        for number in (1, 2, 2):
+            await hear(proxy, pings, number)
+        assert (await client.query(READ)).rows == [[b"1"], [b"2"]]
+        for number in (3, 4, 4):
+            await hear(proxy, pings, number)
+        assert (await client.query(READ)).rows == [[b"1"], [b"2"]]
+
+
+async def test_who_is_idle_for_the_wait_timeout_is_ended_all_the_same() -> None:
+    async with proxy_fixture() as proxy:
+        client = await proxy.session()
+        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
+        pings.open()
+        await client.query("SET wait_timeout = 3")
+        look(proxy)
+        await client.query(READ)
+        for number in (1, 2, 2, 2):
+            await hear(proxy, pings, number)
+        assert (await client.read_error()).code == 4031
+        assert proxy.count("tidegate_clients_ended_total", "wait_timeout") == 1
+
+
+async def test_who_waits_for_the_primary_is_not_idle() -> None:
+    async with proxy_fixture() as proxy:
+        client = await proxy.session()
+        await client.query(TABLE)
+        await client.query("SET wait_timeout = 3")
+        gate = proxy.cluster.primary.faults.hold_reply(matching=b"INSERT")
+        client.send(query("INSERT INTO t VALUES (1)"))
+        await eventually(lambda: gate.held == 1)
+        look(proxy, 9)
+        gate.open()
+        assert (await client.answer()).ok
+        look(proxy, 3)
+        assert (await client.query("DO 1")).ok
 
 
 class Looked:
