@@ -79,6 +79,7 @@ class ListeningSockets:
         self.port = 0
         self._sockets: list[OpenSocket] = []
         self._file: tuple[Path, os.stat_result] | None = None  # of the Unix socket, to be removed
+        self._mode = 0  # the permissions that it is to have
 
     def open(self, config: Config, inherited: Iterable[OpenSocket] = ()) -> None:
         """Have sockets for all addresses: the inherited ones where they fit, or else new ones.
@@ -116,6 +117,20 @@ class ListeningSockets:
             if found.purpose is Purpose.METRICS:
                 return found.socket
         return None
+
+    def set_socket_mode(self) -> None:
+        """Give the file of a Unix socket that was inherited its permissions (`socket-mode`).
+
+        To be called once this process accepts the clients: until then its predecessor's count.
+        """
+        if self._file is None:
+            return
+        path, made = self._file
+        try:
+            if os.path.samestat(path.lstat(), made):
+                path.chmod(self._mode)
+        except OSError as error:
+            _log.error("socket %s: its permissions stay as they were: %s", path, error.strerror)
 
     def of_worker(self, worker: int, workers: int) -> tuple[OpenSocket, ...]:
         """Those at which a worker accepts: at each address one at least, maybe with others."""
@@ -176,6 +191,8 @@ class ListeningSockets:
 
     def _open_unix(self, path: Path, mode: int, inherited: list[OpenSocket]) -> None:
         fitting = _take(Purpose.CLIENTS, Address(str(path), 0), inherited)[:1]
+        if fitting and not fitting[0].activated and not path.is_socket():
+            fitting.pop().socket.close()  # somebody has removed the file: no client finds it
         if not fitting:
             try:
                 bound = unix_socket.bind(path, mode)
@@ -186,6 +203,7 @@ class ListeningSockets:
         if not fitting[0].activated:
             with suppress(OSError):  # somebody has removed it
                 self._file = path, path.lstat()
+            self._mode = mode
 
 
 def activated_sockets(environment: Mapping[str, str]) -> list[OpenSocket]:

@@ -383,6 +383,7 @@ class _Operation:
 
     def _accept(self) -> None:
         """This process accepts the clients in its predecessor's place."""
+        self._start.sockets.set_socket_mode()
         self._serve_metrics()
         try:
             if self._control is not None:

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -257,6 +258,47 @@ def test_what_the_successor_does_not_have_ends(start: Start, tmp_path: Path) -> 
     assert running.process.wait(60) == 0
     assert not path.exists()
     assert greets(port)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_socket_that_goes_over_has_the_successors_mode(
+    start: Start, state: Path, tmp_path: Path, workers: int
+) -> None:
+    path = tmp_path / "clients.sock"
+    running = start("--socket", str(path), "--socket-mode", "0777", workers=workers)
+    port_of(running)
+    eventually((state / CONTROL).exists)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        options = ["--socket", str(path), "--socket-mode", "0600", "--admin-listen", address]
+        failing = start("--take-over", *options, "--admins", "dba", workers=workers)
+        assert failing.process.wait(60) == 1
+    running.find("this process (goes on)")
+    assert mode_of(path) == 0o777, "of a successor that failed"
+    start("--take-over", *options[:4], workers=workers).find("(took) over from")
+    eventually(lambda: mode_of(path) == 0o600)
+    assert running.process.wait(60) == 0
+    assert mode_of(path) == 0o600
+
+
+def test_a_socket_whose_file_is_gone_is_made_anew(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "clients.sock"
+    running = start("--socket", str(path))
+    port_of(running)
+    path.unlink()
+    successor = start("--take-over", "--socket", str(path))
+    successor.find("(took) over from")
+    assert running.process.wait(60) == 0
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(str(path))
+        assert client.recv(5)[4:] == b"\x0a"
+    assert successor.end() == 0
+    assert not path.exists()
 
 
 def test_a_wrong_configuration_does_not_reach_the_one_that_runs(start: Start) -> None:
