@@ -28,12 +28,14 @@ class OnlyWorker:
     Attributes:
         listening: clients can connect.
         stops: it has begun to stop.
+        left: a successor accepts the clients, at all addresses.
         failed: it could not take over.
     """
 
     def __init__(self) -> None:
         self.listening = threading.Event()
         self.stops = threading.Event()
+        self.left = False
         self.failed = False
         self._loop: WorkerLoop | None = None
         self._part: WorkerPart | None = None
@@ -85,9 +87,12 @@ class OnlyWorker:
             raise StepError(error)
 
     def leave(self) -> None:
-        """Let the sessions go."""
+        """Let the sessions go, when the event loop comes to that (`WorkerGroup`)."""
+        loop, part = self._loop, self._part
+        self.left = True
         self.stops.set()
-        self.act(Step(StepKind.LEAVE))
+        if loop is not None and part is not None:
+            loop.call(lambda: part.act(Step(StepKind.LEAVE)))
 
     def fail(self) -> None:
         """Let it end."""

@@ -363,6 +363,8 @@ class Supervisor:
 
     def trouble(self) -> str:
         """Why clients' writes cannot be served, if no worker can; may be called from any thread."""
+        if self._leaving:
+            return ""  # who asks at this address is served by the successor
         if self._stop_deadline is not None:
             return DRAINING
         serving = [worker.trouble for worker in self._workers if worker.port]

@@ -5,6 +5,7 @@ import logging
 import os
 import platform
 import resource
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from proxy.handover.messages import COMMAND as TAKE_OVER
 from proxy.handover.state_files import StateFiles
 from proxy.handover.step import Board
 from proxy.handover.successor import TakeOver
-from proxy.handover.worker_group import WorkerGroup
+from proxy.handover.worker_group import STEP_S, WorkerGroup
 from proxy.listening_sockets import (
     CannotServeError,
     ListeningSockets,
@@ -263,6 +264,7 @@ class _Operation:
         self._group = group
         self._manager = manager
         self._metrics: MetricsServer | None = None
+        self._ready = threading.Event()  # clients can connect
         # A temporary directory is nobody else's: nothing can be handed over by it.
         files = dataclasses.replace(start.files, folder=start.given.state_dir)
         callbacks = HandOverCallbacks(self._sockets, self._accept, self._leave, group.stopping)
@@ -314,6 +316,7 @@ class _Operation:
     def ready(self, port: int) -> None:
         """Clients can connect."""
         self._tell_ready(port)
+        self._ready.set()
         self.hand_overs.ready()
 
     def _apply(self, change: Change) -> list[str]:
@@ -384,6 +387,7 @@ class _Operation:
     def _accept(self) -> None:
         """This process accepts the clients in its predecessor's place."""
         self._start.sockets.set_socket_mode()
+        self._ready.wait(STEP_S)  # the workers accept, and say so at once: `/readyz` needs to know
         self._serve_metrics()
         try:
             if self._control is not None:
@@ -420,6 +424,8 @@ def _run_here(start: _Start, serve: Serve) -> int:
         operation.ready(port)
 
     def trouble() -> str:
+        if worker.left:
+            return ""  # who asks at this address is served by the successor
         if metrics.draining:
             return DRAINING
         return metrics.trouble if worker.listening.is_set() else NOT_SERVING

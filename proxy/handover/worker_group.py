@@ -24,7 +24,10 @@ class WorkerGroup(Protocol):
         """
 
     def leave(self) -> None:
-        """A successor accepts the clients: let the sessions go, and end."""
+        """A successor accepts the clients: let the sessions go, and end.
+
+        It cannot fail, since the successor accepts already, and does not wait for workers.
+        """
 
     def fail(self) -> None:
         """End, since this proxy cannot take over."""

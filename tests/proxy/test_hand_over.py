@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from proxy.handover.callbacks import HandOverCallbacks
 from proxy.handover.messages import identity
 from proxy.handover.predecessor import Predecessor
 from proxy.handover.state_files import StateFiles
+from proxy.handover.step import Step, StepKind
 from proxy.only_worker import OnlyWorker
 from proxy.reload.command import ask
 from tests.support.client_threads import ClientThreads
@@ -393,6 +395,24 @@ def test_who_may_take_over(state: Path) -> None:
             with pytest.raises(ControlError, match=error):
                 predecessor.hand_over(connection, message)
         assert predecessor.successor == 0
+
+
+def test_nothing_keeps_a_process_from_leaving() -> None:
+    """Its successor accepts already, even if the event loop does not come to it for long."""
+    to_be_called: list[Callable[[], object]] = []
+    done: list[Step] = []
+    loop: Any = SimpleNamespace(call=to_be_called.append)
+    part: Any = SimpleNamespace(act=done.append)
+    worker = OnlyWorker()
+    worker.started(loop, None)
+    worker.take_part(part)
+    worker.leave()
+    assert worker.left
+    assert worker.stopping()
+    assert done == []
+    for function in to_be_called:
+        function()
+    assert done == [Step(StepKind.LEAVE)]
 
 
 def test_a_second_proxy_leaves_the_control_socket_alone(start: Start, state: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
+from scripts.ports import reserve_port
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
@@ -25,6 +28,10 @@ from tests.support.waiting import eventually
 
 INSERT = "INSERT INTO handed VALUES ()"
 COUNT = "SELECT COUNT(*) FROM handed"
+
+CLIENT = "192.0.2.7:56324"
+V1 = b"PROXY TCP4 192.0.2.7 192.0.2.1 56324 3306\r\n"
+V2 = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c c0000207 c0000201 dc04 0cea")
 
 TakeOver = Callable[..., "Successor"]
 
@@ -219,6 +226,96 @@ def upgrade(
             successor.wait_for("has ended")
             clients.wait_for(logins)
     assert clients.errors == []
+
+
+class Operators(ClientThreads):
+    """Operators at the port that is theirs."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(1)
+        self._port = port
+
+    def come_and_go(self) -> None:
+        with closing(
+            pymysql.connect(host="127.0.0.1", port=self._port, user=APP_USER, password=APP_PASSWORD)
+        ) as session:
+            servers = run(session, "SHOW TIDEGATE SERVERS")
+            assert sum(row[0] is not None for row in servers) == 3, servers
+            assert run(session, "SHOW TIDEGATE SESSIONS") is not None
+
+
+class Pages(ClientThreads):
+    """Those that ask the HTTP pages: load balancers, Prometheus, operators."""
+
+    def __init__(self, running: RunningProxy, *paths: str) -> None:
+        super().__init__(1)
+        self._running = running
+        self._paths = cycle(paths)
+
+    def come_and_go(self) -> None:
+        path = next(self._paths)
+        status, text = self._running.health(path)
+        assert status == 200, f"{path}: {status} {text}"
+
+
+class BehindBalancer(ClientThreads):
+    """Clients whose address a load balancer tells."""
+
+    def __init__(self, running: RunningProxy) -> None:
+        super().__init__(2)
+        self._running = running
+        self._headers = cycle((V1, V2))
+
+    def come_and_go(self) -> None:
+        connection = socket.create_connection(("127.0.0.1", self._running.port), timeout=60)
+        connection.sendall(next(self._headers))
+        session = pymysql.connect(
+            user=APP_USER, password=APP_PASSWORD, database="app", defer_connect=True
+        )
+        session.connect(connection)
+        with closing(session):
+            ((identity,),) = run(session, "SELECT CONNECTION_ID()")
+            hosts = {row[0]: row[2] for row in run(session, "SHOW TIDEGATE SESSIONS")}
+            assert hosts[str(identity)] == CLIENT, hosts
+
+
+@pytest.mark.parametrize("workers", [[1, 1], [2, 2], [1, 2]], ids=str)
+def test_everything_is_reached_all_the_time(
+    proxy: StartProxy, take_over: TakeOver, tmp_path: Path, workers: list[int]
+) -> None:
+    """By operators, over HTTP, and by a load balancer that names its clients."""
+    admin_port = reserve_port()
+    running = proxy(
+        state_dir=str(tmp_path / "state"),
+        workers=str(workers[0]),
+        admins=APP_USER,
+        admin_listen=f"127.0.0.1:{admin_port}",
+        proxy_protocol_networks="127.0.0.0/8",
+        drain_timeout="1m",
+    )
+    with (
+        Operators(admin_port) as operators,
+        Pages(running, "/readyz") as readiness,
+        Pages(running, "/livez", "/v1/servers", "/v1/sessions", "/metrics") as pages,
+        BehindBalancer(running) as clients,
+    ):
+        everybody = (operators, readiness, pages, clients)
+        wait_for_more(everybody)
+        successor = take_over(running, workers[1])
+        successor.wait_for("has ended")
+        wait_for_more(everybody)
+    assert [each.errors for each in everybody] == [[]] * 4
+
+
+def wait_for_more(everybody: Sequence[ClientThreads]) -> None:
+    """Until each has come and gone five times more, or has met an error."""
+    enough = [each.count + 5 for each in everybody]
+    eventually(
+        lambda: all(
+            each.count >= count or each.errors
+            for each, count in zip(everybody, enough, strict=True)
+        )
+    )
 
 
 def test_no_login_is_refused(proxy: StartProxy, take_over: TakeOver, tmp_path: Path) -> None:
