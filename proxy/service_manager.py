@@ -9,6 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 _log = logging.getLogger(__name__)
@@ -26,7 +27,10 @@ class ServiceManager:
             third of the time that it waits.
     """
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], processes: Path = Path("/proc")) -> None:
+        """Find it by the variables that it has set; `processes` is where proc(5) is mounted."""
+        self._processes = processes
+        self._given = {name: environment[name] for name in (_SOCKET,) if name in environment}
         address = environment.get(_SOCKET, "")
         # An abstract socket's name begins with a zero byte, which no environment can hold.
         self._address = "\0" + address[1:] if address.startswith("@") else address
@@ -36,6 +40,8 @@ class ServiceManager:
         process = environment.get(_WATCHDOG_PROCESS, str(os.getpid()))
         watches = bool(self._address) and limit.isdigit() and process == str(os.getpid())
         self.watchdog_interval = int(limit) / 3e6 if watches else 0.0
+        if watches:
+            self._given[_WATCHDOG] = limit
 
     def ready(self, status: str) -> None:
         """Clients are served; `status` is a line for people."""
@@ -57,10 +63,38 @@ class ServiceManager:
         self._status = ""
         self._send("STOPPING=1\nSTATUS=lets its sessions go")
 
-    def main_process(self, pid: int) -> None:
-        """Another process of the service has taken this one's place, which says no more."""
-        self._send(f"MAINPID={pid}")
-        self._status = self._address = ""
+    def environment_of(self, successor: int) -> list[str]:
+        """The variables by which a process can do this one's part, as NAME=VALUE.
+
+        There are none if it is not of the same service, and may belong to another one.
+        """
+        if not self._address or not self._is_of_this_service(successor):
+            return []
+        given = [f"{name}={value}" for name, value in self._given.items()]
+        return [*given, f"{_WATCHDOG_PROCESS}={successor}"]
+
+    def relieved_by(self, successor: int) -> None:
+        """Another process serves the clients in this one's place.
+
+        A process of the same service becomes its main process, and this one says no more. Another
+        one cannot, since the manager tells services by their control groups (systemd takes no
+        MAINPID= from outside, unless root sends it): then the service ends with this process, which
+        says so, since the watchdog does not count for a service that stops.
+        """
+        if self._is_of_this_service(successor):
+            self._send(f"MAINPID={successor}")
+            self._status = self._address = ""
+        else:
+            self.stopping()
+
+    def _is_of_this_service(self, process: int) -> bool:
+        try:
+            of_both = [
+                (self._processes / name / "cgroup").read_text() for name in ("self", str(process))
+            ]
+        except OSError:
+            return False
+        return of_both[0] == of_both[1]
 
     def alive(self) -> None:
         """The process lives, and whatever it is that serves clients runs."""

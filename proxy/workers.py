@@ -267,7 +267,9 @@ class _Operation:
         self._ready = threading.Event()  # clients can connect
         # A temporary directory is nobody else's: nothing can be handed over by it.
         files = dataclasses.replace(start.files, folder=start.given.state_dir)
-        callbacks = HandOverCallbacks(self._sockets, self._accept, self._leave, group.stopping)
+        callbacks = HandOverCallbacks(
+            self._sockets, self._accept, self._leave, group.stopping, manager.environment_of
+        )
         self.hand_overs = HandOvers(files, start.given.workers, group, callbacks)
         self.reload: Callable[[], Answer] | None = None
         self._control: ControlServer | None = None
@@ -397,10 +399,11 @@ class _Operation:
             _log.error("control-socket %s: %s", path, error.strerror)
         # What it said before it was the service's main process was not heard.
         self._manager.ready(f"took over; listening on port {self._start.sockets.port}")
+        self._manager.alive()
 
     def _leave(self, successor: int) -> None:
         """A successor accepts the clients in this process's place."""
-        self._manager.main_process(successor)
+        self._manager.relieved_by(successor)
         if self._metrics is not None:
             self._metrics.stop()
 
@@ -430,7 +433,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
             return DRAINING
         return metrics.trouble if worker.listening.is_set() else NOT_SERVING
 
-    manager = ServiceManager(os.environ)
+    manager = ServiceManager(os.environ | start.files.inherited_environment)
     operation = _Operation(start, worker, manager)
     lifecycle = Lifecycle(
         ready,
@@ -452,7 +455,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
 
 def _run_supervised(start: _Start, serve: Serve) -> int:
     config = start.config
-    manager = ServiceManager(os.environ)
+    manager = ServiceManager(os.environ | start.files.inherited_environment)
 
     def ready(port: int) -> None:
         operation.ready(port)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from proxy.listening_sockets import OpenSocket
 
@@ -20,9 +20,12 @@ class HandOverCallbacks:
         on_accept: called when this process accepts the clients in its predecessor's place.
         on_leave: called with the process that does so in this one's place.
         stopping: says whether this process stops.
+        environment_of: gives the variables, as NAME=VALUE, by which that process can talk to the
+            service manager in this one's place.
     """
 
     sockets: Callable[[], list[OpenSocket]]
     on_accept: Callable[[], None]
     on_leave: Callable[[int], None]
     stopping: Callable[[], bool]
+    environment_of: Callable[[int], Sequence[str]]

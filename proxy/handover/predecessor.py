@@ -144,7 +144,8 @@ class Predecessor:
                 },
                 [found.socket.fileno() for found in some],
             )
-        connection.send({"board": board.name, "workers": board.workers})
+        environment = self._callbacks.environment_of(connection.peer_pid)
+        connection.send({"board": board.name, "workers": board.workers, "environment": environment})
 
     def _change_places(self, connection: ControlConnection) -> None:
         """Accept no clients once the successor is ready; return when it accepts them."""

@@ -9,6 +9,7 @@ from proxy.handover.worker_start import WorkerStart
 from proxy.state.shared_names import PLAIN, SharedNames
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from proxy.handover.step import Board
@@ -39,6 +40,11 @@ class StateFiles:
     def inherited_sockets(self) -> list[OpenSocket]:
         """The sockets that came from the predecessor."""
         return [] if self.take_over is None else self.take_over.sockets
+
+    @property
+    def inherited_environment(self) -> Mapping[str, str]:
+        """The variables that came from the predecessor."""
+        return {} if self.take_over is None else self.take_over.environment
 
     @property
     def worker_start(self) -> WorkerStart:

@@ -15,6 +15,7 @@ from proxy.listening_sockets import OpenSocket, Purpose
 from proxy.version import VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from proxy.handover.worker_group import WorkerGroup
@@ -34,14 +35,20 @@ class TakeOver:
         pid: the predecessor's process.
         sockets: what it has given.
         board: by which it shares wide scopes.
+        environment: the variables by which the service manager can be talked to in its place.
     """
 
     def __init__(
-        self, connection: ControlConnection, sockets: list[OpenSocket], board: Board
+        self,
+        connection: ControlConnection,
+        sockets: list[OpenSocket],
+        board: Board,
+        environment: Mapping[str, str],
     ) -> None:
         self.pid = connection.peer_pid
         self.sockets = sockets
         self.board = board
+        self.environment = environment
         self._connection = connection
 
     def finish(self, group: WorkerGroup, board: Board) -> None:
@@ -104,7 +111,7 @@ def begin(path: Path, folder: Path) -> TakeOver | None:
             connection.send({"command": COMMAND, "version": VERSION, "folder": identity(folder)})
             sockets, message = _take(connection)
             if "busy" not in message:
-                return TakeOver(connection, sockets, read_board(message))
+                return TakeOver(connection, sockets, read_board(message), _environment(message))
         except ControlError:
             connection.close()
             raise
@@ -129,6 +136,13 @@ def _take(connection: ControlConnection) -> tuple[list[OpenSocket], Message]:
         sockets += _received(message, descriptors)
         if "addresses" not in message:
             return sockets, message
+
+
+def _environment(message: Message) -> dict[str, str]:
+    """The variables that a message names, as NAME=VALUE; an older version names none."""
+    named = message.get("environment", ())
+    pairs = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+    return dict(each.split("=", 1) for each in pairs if "=" in each)
 
 
 def _received(message: Message, descriptors: list[int]) -> list[OpenSocket]:

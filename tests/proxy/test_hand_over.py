@@ -10,8 +10,10 @@ import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -383,7 +385,11 @@ def test_who_may_take_over(state: Path) -> None:
     ]
     for change, message, error in cases:
         callbacks = HandOverCallbacks(
-            list, lambda: None, left.append, change.get("stopping", lambda: False)
+            list,
+            lambda: None,
+            left.append,
+            change.get("stopping", lambda: False),
+            lambda _: (),
         )
         files = StateFiles(change.get("folder", state))
         predecessor = Predecessor(files, 1, OnlyWorker(), callbacks)
@@ -423,6 +429,74 @@ def test_a_second_proxy_leaves_the_control_socket_alone(start: Start, state: Pat
     assert "this process has no control socket" in second.stderr
     assert second.end() == 0
     assert control_pid(state) == running.process.pid
+
+
+class ServiceManager:
+    """One that hears only the service's main process, as systemd does by NotifyAccess=main.
+
+    Attributes:
+        main: that process; its MAINPID= names another.
+        heard: who said what, in order.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.main = 0
+        self.heard: list[tuple[int, str]] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._socket.bind(str(path))
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+
+    def start(self, main: int) -> None:
+        self.main = main
+        self._thread.start()
+
+    def count(self, sender: int, message: str) -> int:
+        return self.heard.count((sender, message))
+
+    def _listen(self) -> None:
+        while True:
+            data, [(_, _, credentials)], _, _ = self._socket.recvmsg(4096, 64)
+            (sender,) = struct.unpack_from("i", credentials)
+            if sender != self.main:
+                continue
+            for line in data.decode().splitlines():
+                if not line.startswith("STATUS="):
+                    self.heard.append((sender, line))
+                if line.startswith("MAINPID="):
+                    self.main = int(line.removeprefix("MAINPID="))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_successor_becomes_the_services_main_process(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """It is told by its predecessor, and shows life from then on, as the unit's WatchdogSec= wants.
+
+    Whoever starts it has not been given all that the service manager gives the main process.
+    """
+    manager = ServiceManager(tmp_path / "notify")
+    with monkeypatch.context() as environment:
+        environment.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        environment.setenv("WATCHDOG_USEC", "3000000")
+        first = start("--handshake-timeout", "600s", workers=workers)
+    old = first.process.pid
+    monkeypatch.setenv("WATCHDOG_PID", str(old))
+    manager.start(old)
+    with silent_client(port_of(first)):  # the old process stays until it leaves
+        second = start("--take-over", workers=workers)
+        new = second.process.pid
+        second.find("(took) over from")
+        eventually(lambda: manager.count(new, "WATCHDOG=1") > 2)
+    assert first.process.wait(60) == second.end() == 0
+    eventually(lambda: manager.count(new, "STOPPING=1"))
+    heard = [each for each in manager.heard if each[1] != "WATCHDOG=1"]
+    assert heard == [
+        (old, "READY=1"),
+        (old, f"MAINPID={new}"),
+        (new, "READY=1"),
+        (new, "STOPPING=1"),
+    ]
 
 
 def test_sockets_that_the_service_manager_opened_are_used(tmp_path: Path) -> None:

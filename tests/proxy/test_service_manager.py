@@ -102,3 +102,49 @@ def test_a_watchdog_of_another_process_is_not_ours() -> None:
     environment = {"NOTIFY_SOCKET": "/run/x", "WATCHDOG_USEC": "9000000"}
     assert ServiceManager(environment).watchdog_interval == 3
     assert ServiceManager(environment | {"WATCHDOG_PID": "1"}).watchdog_interval == 0
+
+
+OWN = "1:name=systemd:/tidegate.service\n0::/tidegate.service\n"
+OTHER = "1:name=systemd:/user.slice\n0::/user.slice\n"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "told", "given"),
+    [
+        (
+            OWN,
+            ["MAINPID=4711"],
+            ["NOTIFY_SOCKET={path}", "WATCHDOG_USEC=9000000", "WATCHDOG_PID=4711"],
+        ),
+        (OTHER, ["STOPPING=1"], []),
+        (None, ["STOPPING=1"], []),
+    ],
+)
+def test_only_a_process_of_the_service_becomes_its_main_process(
+    tmp_path: Path, cgroup: str | None, told: list[str], given: list[str]
+) -> None:
+    """The service ends with this process if another takes over; until then it has its time."""
+    path = tmp_path / "notify"
+    listening = Manager(str(path))
+    for process, text in (("self", OWN), ("4711", cgroup)):
+        if text is not None:
+            (tmp_path / process).mkdir()
+            (tmp_path / process / "cgroup").write_text(text)
+    environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": "9000000", "PATH": "/bin"}
+    manager = ServiceManager(environment, tmp_path)
+    assert manager.environment_of(4711) == [each.format(path=path) for each in given]
+    manager.relieved_by(4711)
+    heard = listening.any()
+    assert [f"{name}={value}" for name, value in heard.items() if name != "STATUS"] == told
+    listening.socket.close()
+
+
+def test_a_watchdog_of_nobody_is_not_handed_over(tmp_path: Path) -> None:
+    for process in ("self", "4711"):
+        (tmp_path / process).mkdir()
+        (tmp_path / process / "cgroup").write_text(OWN)
+    assert ServiceManager({}, tmp_path).environment_of(4711) == []
+    assert ServiceManager({"NOTIFY_SOCKET": "@x"}, tmp_path).environment_of(4711) == [
+        "NOTIFY_SOCKET=@x",
+        "WATCHDOG_PID=4711",
+    ]
