@@ -34,6 +34,7 @@ _DESCRIPTOR_BYTES: Final = array.array("i").itemsize
 MOST_DESCRIPTORS: Final = 200
 """In one message; Linux allows 253 (SCM_MAX_FD)."""
 _CREDENTIALS: Final = struct.Struct("3i")
+_OWNERS: Final = "only the proxy's own user, and root, may use it"
 ANSWER_S: Final = 10.0
 """How long a peer may take to send a message that is due at once."""
 
@@ -173,6 +174,9 @@ def connect(path: Path) -> ControlConnection | None:
     except (FileNotFoundError, ConnectionRefusedError):
         connected.close()
         return None
+    except PermissionError as error:
+        connected.close()
+        raise ControlError(f"the control socket {path} cannot be reached: {_OWNERS}") from error
     except OSError as error:
         connected.close()
         raise ControlError(
@@ -191,7 +195,10 @@ def _greet(connection: ControlConnection, path: Path) -> None:
     """Raise ControlError if the proxy that was reached cannot be talked to."""
     user = os.geteuid()
     if user and connection.peer_uid not in (user, 0):
-        raise ControlError(f"the control socket {path} is that of another user's process")
+        raise ControlError(
+            f"the control socket {path} is that of a process of user {connection.peer_uid}:"
+            f" {_OWNERS}"
+        )
     hello = connection.receive_plain()
     if hello.get("protocol") != PROTOCOL:
         raise ControlError(

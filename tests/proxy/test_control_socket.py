@@ -91,7 +91,7 @@ def test_it_is_the_owners(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ControlConnection, "peer_uid", property(lambda _: peer, lambda *_: None), raising=False
     )
     monkeypatch.setattr(os, "geteuid", lambda: user + 2)
-    with pytest.raises(ControlError, match="another user's"):
+    with pytest.raises(ControlError, match=f"of a process of user {peer}: only"):
         connect(path)
     connected = socket.socket(socket.AF_UNIX)
     with control.short_path(path) as short:
@@ -225,3 +225,16 @@ def test_what_is_not_understood_is_named(tmp_path: Path, sent: bytes, error: str
     with pytest.raises(ControlError, match=error):
         connect(tmp_path / "control.sock")
     thread.join()
+
+
+def test_a_socket_that_may_not_be_used_says_who_may(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mode, and the directory's, keep others out before it can be asked whose it is."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    with pytest.raises(ControlError, match="only the proxy's own user, and root, may use it"):
+        connect(path)
