@@ -6,8 +6,9 @@ import asyncio
 import threading
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from proxy.event_loop_probe import HANGS_S, EventLoopProbe
 from proxy.handover.step import Step, StepDone, StepError, StepKind
 from proxy.handover.worker_group import STEP_S
 from proxy.reload.reloader import CannotReloadError
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from proxy.reload.answer import Answer
     from proxy.reload.source import Change
     from proxy.worker import WorkerLoop
+
+
+HANGS: Final = "the event loop does not answer"
 
 
 class OnlyWorker:
@@ -39,10 +43,12 @@ class OnlyWorker:
         self.failed = False
         self._loop: WorkerLoop | None = None
         self._part: WorkerPart | None = None
+        self._probe: EventLoopProbe | None = None
 
     def started(self, loop: WorkerLoop, reload: Callable[[], Answer] | None) -> None:
         """It runs in this event loop."""
         self._loop = loop
+        self._probe = EventLoopProbe(loop.call)
         if reload is not None:
             loop.live.reload = partial(asyncio.to_thread, reload)
 
@@ -65,12 +71,26 @@ class OnlyWorker:
         try:
             error = changed.get(timeout=CHANGE_TIMEOUT_S)
         except Empty:
-            error = "the event loop does not answer; the configuration counts when it does"
+            error = f"{HANGS}; the configuration counts when it does"
         return [error] if error else []
 
     def stopping(self) -> bool:
         """Whether it stops."""
         return self.stops.is_set()
+
+    def trouble(self) -> str:
+        """Why it serves nobody; "" if it does, as far as its event loop is concerned."""
+        if not self.listening.is_set():
+            return NOT_SERVING
+        return HANGS if self._silence() else ""
+
+    def stuck(self) -> str:
+        """Why it has to be started again: its event loop has not answered for long; else ""."""
+        serves = self.listening.is_set() and not self.stops.is_set()
+        return HANGS if serves and self._silence() >= HANGS_S else ""
+
+    def _silence(self) -> float:
+        return 0.0 if self._probe is None else self._probe.silence()
 
     def act(self, step: Step) -> None:
         """Have it do a step."""

@@ -35,7 +35,7 @@ from proxy.listening_sockets import (
     activated_sockets,
 )
 from proxy.observe.metrics import Metrics
-from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.observe.metrics_server import Health, MetricsServer, WorkersCollector
 from proxy.only_worker import OnlyWorker
 from proxy.reload import command as reload_command
 from proxy.reload.answer import Answer
@@ -54,7 +54,7 @@ from proxy.state.scope_marks import disown
 from proxy.state.shared_names import PLAIN, SharedNames, remove_others
 from proxy.state.sqlite_file import StateError, make_folder
 from proxy.state.state_file import StateFile
-from proxy.supervisor import DRAINING, NOT_SERVING, Supervisor
+from proxy.supervisor import DRAINING, Supervisor
 from proxy.tls.materials import KeyRing, build, make_key_ring
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Lifecycle, Serve, WorkerLoop, run_worker
@@ -287,7 +287,7 @@ class _Operation:
     def serving(
         self,
         collector: WorkersCollector,
-        trouble: Callable[[], str],
+        health: Health,
         ask: Callable[[Question], Mapping[int, WorkerAnswer | None]],
     ) -> Iterator[None]:
         """Serve meanwhile; who takes over begins with that once it accepts the clients.
@@ -301,7 +301,7 @@ class _Operation:
                 pages = AdministrationPages(ask, config.admin_token, config.workers)
                 try:
                     self._metrics = MetricsServer(
-                        config.metrics, collector, trouble, pages, sockets.for_metrics()
+                        config.metrics, collector, health, pages, sockets.for_metrics()
                     )
                 except OSError as error:
                     raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
@@ -429,9 +429,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
     def trouble() -> str:
         if worker.left:
             return ""  # who asks at this address is served by the successor
-        if metrics.draining:
-            return DRAINING
-        return metrics.trouble if worker.listening.is_set() else NOT_SERVING
+        return DRAINING if metrics.draining else worker.trouble() or metrics.trouble
 
     manager = ServiceManager(os.environ | start.files.inherited_environment)
     operation = _Operation(start, worker, manager)
@@ -448,7 +446,7 @@ def _run_here(start: _Start, serve: Serve) -> int:
     collector = WorkersCollector(
         lambda: {0: metrics.snapshot()}, lambda: 0, _build(), start.last_reload
     )
-    with operation.serving(collector, trouble, asked):
+    with operation.serving(collector, Health(trouble, worker.stuck), asked):
         status = run_worker(serve, config, start.ring, metrics, 0, lifecycle)
     return CANNOT_SERVE if worker.failed else status
 
@@ -478,7 +476,7 @@ def _run_supervised(start: _Start, serve: Serve) -> int:
     )
     with (
         closing(SeveralWorkers(_folder(config), config.workers, start.files.names)) as several,
-        operation.serving(collector, supervisor.trouble, several),
+        operation.serving(collector, Health(supervisor.trouble), several),
     ):
         return supervisor.run()
 

@@ -1,16 +1,16 @@
 """Serves `/metrics` (Prometheus) and the probes over HTTP, in threads beside the event loop.
 
-`/livez` says that this process lives: it answers 200 whatever the servers are. Who restarts a proxy
-for what a probe says asks it, since a restart mends no server, and ends sessions that could have
-gone on. `/readyz`, and `/healthz` for who knows it by that name, says whether clients' writes can
-be served now: who sends clients asks it.
+`/livez` says that this process lives: it answers 200 whatever the servers are, unless the only
+event loop hangs. Who restarts a proxy for what a probe says asks it, since a restart mends no
+server, and ends sessions that could have gone on. `/readyz`, and `/healthz` for who knows it by
+that name, says whether clients' writes can be served now: who sends clients asks it.
 """
 
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -120,13 +120,29 @@ def _histogram(definition: Definition, snapshots: Mapping[str, Snapshot]) -> Met
     return family
 
 
+def _nothing() -> str:
+    return ""
+
+
+class Health(NamedTuple):
+    """What the probes ask; each text is empty if all is well.
+
+    Attributes:
+        trouble: why `/readyz` and `/healthz` answer 503.
+        stuck: why `/livez` does: nobody but who asks could start this process anew.
+    """
+
+    trouble: Callable[[], str]
+    stuck: Callable[[], str] = _nothing
+
+
 class MetricsServer:
     """An HTTP server on one address.
 
     Args:
         address: where to listen; port 0 takes a free one.
         collector: what `/metrics` shows.
-        trouble: why `/readyz` and `/healthz` answer 503; 200 if it is empty.
+        health: what the probes answer.
         pages: serves what is below `/v1/`; None if nothing does.
         listening: a socket that is bound there already, if there is one.
 
@@ -139,14 +155,14 @@ class MetricsServer:
         self,
         address: Address,
         collector: Collector,
-        trouble: Callable[[], str],
+        health: Health,
         pages: "WSGIApplication | None" = None,
         listening: socket.socket | None = None,
     ) -> None:
         registry = CollectorRegistry()
         registry.register(collector)
         self._metrics = make_wsgi_app(registry)
-        self._trouble = trouble
+        self._health = health
         self._pages = pages
         self._server = HttpServer(address, self._serve, listening)
         self.address = Address(address.host, self._server.server_port)
@@ -183,12 +199,16 @@ class MetricsServer:
                 return _plain(start, HTTPStatus.NOT_ACCEPTABLE)
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/livez":
-            return _plain(start, HTTPStatus.OK)
+            return _probe(start, self._health.stuck())
         if path in ("/readyz", "/healthz"):
-            if trouble := self._trouble():
-                return _plain(start, HTTPStatus.SERVICE_UNAVAILABLE, trouble)
-            return _plain(start, HTTPStatus.OK)
+            return _probe(start, self._health.trouble())
         return _plain(start, HTTPStatus.NOT_FOUND)
+
+
+def _probe(start: "StartResponse", wrong: str) -> Iterable[bytes]:
+    if wrong:
+        return _plain(start, HTTPStatus.SERVICE_UNAVAILABLE, wrong)
+    return _plain(start, HTTPStatus.OK)
 
 
 def _plain(start: "StartResponse", status: HTTPStatus, text: str = "") -> Iterable[bytes]:

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from proxy import open_files
 from proxy.address import Address
 from proxy.observe import http_server
-from proxy.observe.metrics_server import MetricsServer
+from proxy.observe.metrics_server import Health, MetricsServer
 
 LIMIT_S = 0.3
 
@@ -41,7 +41,7 @@ class Nothing(Collector):
 class Served:
     def __init__(self) -> None:
         self.collector = Nothing()
-        self.server = MetricsServer(Address("127.0.0.1", 0), self.collector, str)
+        self.server = MetricsServer(Address("127.0.0.1", 0), self.collector, Health(str))
         self.server.start()
 
     def connect(self) -> socket.socket:

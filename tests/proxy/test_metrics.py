@@ -27,7 +27,7 @@ from proxy.observe.families import (
     WORKER_UP,
 )
 from proxy.observe.metrics import MAX_LAG_SERIES, Metrics
-from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.observe.metrics_server import Health, MetricsServer, WorkersCollector
 from proxy.observe.snapshot import Snapshot
 from proxy.reload.last_reload import LastReload
 from routing.consistency.decision import Outcome, Proof, Reason, Role
@@ -58,7 +58,9 @@ class Scraped:
         collector = WorkersCollector(
             lambda: self.snapshots, lambda: 3, ("1.2", "true", "3.11"), self.last_reload
         )
-        self.server = MetricsServer(Address("127.0.0.1", 0), collector, lambda: self.trouble)
+        self.server = MetricsServer(
+            Address("127.0.0.1", 0), collector, Health(lambda: self.trouble)
+        )
         self.server.start()
 
     def get(self, path: str) -> str:
@@ -395,7 +397,7 @@ def test_a_version_that_is_none_is_not_served(
 def test_address_in_use(scraped: Scraped) -> None:
     collector = WorkersCollector(dict, lambda: 0, ("", "", ""))
     with pytest.raises(OSError, match="in use"):
-        MetricsServer(scraped.server.address, collector, str)
+        MetricsServer(scraped.server.address, collector, Health(str))
 
 
 def test_every_cause_is_documented() -> None:

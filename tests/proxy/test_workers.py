@@ -339,6 +339,14 @@ def test_a_worker_whose_event_loop_hangs_is_replaced(start: Start) -> None:
 
 
 @pytest.mark.not_fast
+def test_no_clients_are_sent_to_a_single_worker_whose_event_loop_hangs(start: Start) -> None:
+    running = start(proxy_name="hangs-0")
+    eventually(lambda: running.get("/readyz") == (503, "the event loop does not answer\n"))
+    assert running.get("/healthz")[0] == 503
+    running.end(signal.SIGKILL)
+
+
+@pytest.mark.not_fast
 def test_a_worker_that_is_started_again_has_the_keys_of_the_others(
     start: Start, tmp_path: Path
 ) -> None:
