@@ -7,8 +7,6 @@ from typing import Final
 
 HANGS_S: Final = 10.0
 """After so long without an answer it hangs: as long as a supervisor gives its workers."""
-_WITHIN_S: Final = 2.0
-"""How long whoever wants to know waits at most."""
 
 
 class EventLoopProbe:
@@ -31,8 +29,8 @@ class EventLoopProbe:
         self._answered: threading.Event | None = None
         self._asked_at = 0.0
 
-    def silence(self, within: float = _WITHIN_S) -> float:
-        """For how long the last question has had no answer, s, after waiting for one; else 0."""
+    def silence(self, within: float) -> float:
+        """Wait for an answer for so long; how long the question has had none, s, or else 0."""
         with self._asking:
             answered = self._answered
             if answered is None or answered.is_set():

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 
 HANGS: Final = "the event loop does not answer"
+_WITHIN_S: Final = 2.0
+"""How long `/readyz` waits for the event loop."""
+_AT_ONCE_S: Final = 0.2
+"""How long `/livez` does: who asks it may take a slow answer for none."""
 
 
 class OnlyWorker:
@@ -82,15 +86,15 @@ class OnlyWorker:
         """Why it serves nobody; "" if it does, as far as its event loop is concerned."""
         if not self.listening.is_set():
             return NOT_SERVING
-        return HANGS if self._silence() else ""
+        return HANGS if self._silence(_WITHIN_S) else ""
 
     def stuck(self) -> str:
         """Why it has to be started again: its event loop has not answered for long; else ""."""
         serves = self.listening.is_set() and not self.stops.is_set()
-        return HANGS if serves and self._silence() >= HANGS_S else ""
+        return HANGS if serves and self._silence(_AT_ONCE_S) >= HANGS_S else ""
 
-    def _silence(self) -> float:
-        return 0.0 if self._probe is None else self._probe.silence()
+    def _silence(self, within: float) -> float:
+        return 0.0 if self._probe is None else self._probe.silence(within)
 
     def act(self, step: Step) -> None:
         """Have it do a step."""

@@ -54,7 +54,7 @@ def test_one_that_hangs_is_asked_once_and_its_silence_grows() -> None:
 
 def test_what_probes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = 0.0
-    monkeypatch.setattr(EventLoopProbe, "silence", lambda _: silent)
+    monkeypatch.setattr(EventLoopProbe, "silence", lambda *_: silent)
     worker = OnlyWorker()
     worker._probe = Loop().probe()
     assert (worker.trouble(), worker.stuck()) == (NOT_SERVING, "")

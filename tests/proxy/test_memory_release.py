@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 from collections.abc import Iterable
 
 import pytest
@@ -63,7 +64,18 @@ def test_it_is_called_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(asyncio.wait_for(story(), 30))
 
 
-def test_glibc_gives_memory_back() -> None:
+def test_glibc_gives_memory_back_and_free_lists_are_emptied_before() -> None:
     trim = malloc_trim()
-    if trim is not None:
+    if trim is None:
+        return
+    generations: list[int] = []
+
+    def on_collection(phase: str, info: dict[str, int]) -> None:
+        generations.append(info["generation"])
+
+    gc.callbacks.append(on_collection)
+    try:
         trim()
+    finally:
+        gc.callbacks.remove(on_collection)
+    assert generations == [2, 2]
