@@ -16,6 +16,7 @@ from proxy.config.config import Config
 from proxy.config.error import ConfigError, Problems
 from proxy.config.option import Option, Value
 from proxy.config.options import BY_NAME, did_you_mean
+from proxy.error_text import system_error
 
 _SECRETS: Final[Mapping[str, tuple[str, Callable[[Path], object]]]] = {
     "monitor-password-file": ("monitor_password", secret_files.read_password),
@@ -220,7 +221,7 @@ class _Reading:
                 attribute, read = _SECRETS[name]
                 fields[attribute] = read(path)
         except OSError as error:
-            self._add(name, f"{path} cannot be read: {error.strerror}")
+            self._add(name, f"{path} cannot be read: {system_error(error)}")
         except ValueError as error:
             self._add(name, str(error))
 
@@ -233,7 +234,7 @@ def _read_toml(path: Path) -> dict[str, object]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path}: cannot be read: {system_error(error)}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8: {error}") from error
     except tomllib.TOMLDecodeError as error:

@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.authentication import RsaKey
 from proxy.config import Config, ConfigError
-from proxy.error_text import error_text
+from proxy.error_text import system_error
 from proxy.tls.server_contexts import ServerContext, ServerContexts
 
 _RSA_BITS: Final = 2048
@@ -182,8 +182,8 @@ def _client_context(config: Config, ring: KeyRing) -> ssl.SSLContext | None:
         ) from error
     except OSError as error:
         raise ConfigError(
-            f"client-tls: no temporary file can be written for the key: {error.strerror}; name a"
-            " directory in TMPDIR that Tidegate may write"
+            f"client-tls: no temporary file can be written for the key: {system_error(error)}; name"
+            " a directory in TMPDIR that Tidegate may write"
         ) from error
     return context
 
@@ -218,14 +218,14 @@ def _server_context(config: Config, ca: bytes) -> ServerContext:
 
 
 def _reason(error: OSError) -> str:
-    return (isinstance(error, ssl.SSLError) and error.reason) or error.strerror or error_text(error)
+    return (isinstance(error, ssl.SSLError) and error.reason) or system_error(error)
 
 
 def _read(path: Path, option: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{option}: {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{option}: {path} cannot be read: {system_error(error)}") from error
 
 
 def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:

@@ -7,10 +7,12 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from proxy import open_files
+from proxy.config import ConfigError, load
 from proxy.monitor.monitor import Monitor
 from proxy.server.connect import greeting
 from proxy.server.server_greeting import ServerGreeting
@@ -107,6 +109,21 @@ async def test_the_monitor_looks_no_more_often_then(monkeypatch: pytest.MonkeyPa
             await asyncio.sleep(0)
         watch.cancel()
         assert looks.count(monitor) == 1
+
+
+def test_a_reload_is_told_whose_limit_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("secret")
+    file.chmod(0o600)
+    options = {"primary": ["db1"], "monitor-user": ["m"], "monitor-password-file": [str(file)]}
+    load(None, options)
+    with (
+        nothing_can_be_opened(),
+        pytest.raises(ConfigError, match=r"file cannot be read: this process has no descriptor"),
+    ):
+        load(None, options)
+    with nothing_can_be_opened(), pytest.raises(ConfigError, match="no descriptor left"):
+        load(file, {})
 
 
 @pytest.mark.usefixtures("no_connect")
