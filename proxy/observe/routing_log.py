@@ -115,6 +115,7 @@ class RoutingLog:
         self._written_lines = 0
         self._abandoned = False  # the thread's last records were counted as lost
         self._complained_at = float("-inf")
+        self._complained = False  # and has not written since
         self._drop_logged_at = float("-inf")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="routing-log", daemon=True)
@@ -174,6 +175,10 @@ class RoutingLog:
             self._sync()
         except OSError as error:
             self._complain(error)
+        else:
+            if self._complained:
+                self._complained = False
+                _log.info("routing log: records are written again; those that waited are, too")
 
     def _on_drop(self) -> None:
         """Count a record for which there was no room; called where the records are made.
@@ -283,6 +288,7 @@ class RoutingLog:
         now = time.monotonic()
         if now - self._complained_at >= _COMPLAIN_EVERY_S:
             self._complained_at = now
+            self._complained = True
             _log.error(
                 "routing log: %s; records wait in memory, then are dropped", error_text(error)
             )
