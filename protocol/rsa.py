@@ -3,11 +3,13 @@
 The scheme is the one that MySQL servers use, including OAEP with SHA-1; the peer cannot change it.
 """
 
+from functools import lru_cache
 from typing import Final, Self
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from protocol.errors import AuthenticationFailedError, MalformedPacketError
 
@@ -41,7 +43,7 @@ class RsaKey:
             ValueError: the file holds no RSA private key, or an encrypted one.
         """
         try:
-            key = serialization.load_pem_private_key(pem, password=None)
+            key = _checked_key(pem)
         except (TypeError, UnsupportedAlgorithm) as error:
             raise ValueError("the private key is encrypted, or of an unknown kind") from error
         if not isinstance(key, rsa.RSAPrivateKey):
@@ -68,6 +70,15 @@ class RsaKey:
         if not password.endswith(b"\0"):
             raise AuthenticationFailedError("the password does not fit the nonce")
         return password[:-1]
+
+
+@lru_cache(maxsize=1)
+def _checked_key(pem: bytes) -> PrivateKeyTypes:
+    """The key in a file's content.
+
+    To check that its numbers are primes takes 30 ms, and a process reads its key again and again.
+    """
+    return serialization.load_pem_private_key(pem, password=None)
 
 
 def encrypt_password(password: bytes, nonce: bytes, public_pem: bytes) -> bytes:

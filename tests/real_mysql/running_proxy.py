@@ -75,12 +75,12 @@ class RunningProxy:
         for option, value in settings.items():
             if value is not None:
                 self.command += [f"--{option.replace('_', '-')}", value]
-        self._process = self._start(copied=module == "proxy.cli" and not options.get("workers"))
+        self._process = self._start(copied=module == "proxy.cli")
         self._scratch.watch(name, self._process.pid)
         self._wait_ready()
 
     def _start(self, *, copied: bool) -> subprocess.Popen[bytes] | ForkedProxy:
-        """As a copy, or by its command: what has several workers starts processes itself."""
+        """As a copy of a process that has loaded `proxy.cli`, or by its command."""
         with self._stderr.open("wb") as stderr:
             if copied:
                 return ForkedProxy(self.command[3:], self._stderr)
