@@ -67,6 +67,17 @@ class WorkersCollector(Collector):
         yield from merge(
             {str(worker): snapshot for worker, snapshot in snapshots.items() if snapshot}
         )
+        yield from self._of_processes(snapshots)
+
+    def describe(self) -> Iterable[Metric]:
+        """Name the families without taking a snapshot.
+
+        The registry checks for duplicates by it, and finds the families that a scrape names.
+        """
+        yield from merge({})
+        yield from self._of_processes({})
+
+    def _of_processes(self, snapshots: Mapping[int, Snapshot | None]) -> Iterable[Metric]:
         build = GaugeMetricFamily(BUILD.name, BUILD.help, labels=BUILD.labels)
         build.add_metric(self._build, 1)
         yield build
@@ -84,10 +95,6 @@ class WorkersCollector(Collector):
                 (RELOAD_SUCCEEDED_AT, last.succeeded_at),
             ):
                 yield GaugeMetricFamily(definition.name, definition.help, value=value)
-
-    def describe(self) -> Iterable[Metric]:
-        """Name the families without taking a snapshot, for the registry's check for duplicates."""
-        return merge({})
 
 
 def merge(snapshots: Mapping[str, Snapshot]) -> Iterable[Metric]:

@@ -194,6 +194,17 @@ def test_every_family_is_served_with_its_labels(scraped: Scraped) -> None:
             assert set(sample.labels) - {"le"} == {*definition.labels, *own}
 
 
+def test_a_scrape_may_name_what_it_wants(scraped: Scraped) -> None:
+    metrics = Metrics()
+    exercise(metrics)
+    scraped.snapshots = {0: metrics.snapshot()}
+    samples = {name for name, _ in scraped.samples()}
+    assert len(samples) > len(ALL)
+    for name in samples:
+        page = scraped.get(f"/metrics?name[]={name}")
+        assert re.search(rf"^{name}[ {{]", page, re.MULTILINE), name
+
+
 def test_every_family_is_documented() -> None:
     rows = re.findall(
         r"^\| `(tidegate_\w+)` \| (\w+) \|([^|]*)\| ([^|]+) \|$", DOCS.read_text(), re.MULTILINE
