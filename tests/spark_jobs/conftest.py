@@ -29,5 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session.conf.set("spark.sql.adaptive.enabled", "false")
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    # Each task costs more than the few rows in it.
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.stop()
