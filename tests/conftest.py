@@ -98,6 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_plain(item: pytest.Item) -> bool:
     """Whether a test is run on plain modules, too: one of the lower packages, or marked so."""
+    if item.get_closest_marker("not_plain") is not None:
+        return False
     folder = item.path.relative_to(TESTS).parts[0]
     return folder in ("protocol", "routing") or item.get_closest_marker("plain") is not None
 

@@ -114,7 +114,7 @@ def test_what_clients_find_clean_is_clean(
     run(cluster, proxy(workers=workers, wait_budget="250ms"), disturbance)
 
 
-@runs((ONE_LATE, "2"), (INTERRUPTED, None), deep=[ONE_LATE, INTERRUPTED])
+@runs((ONE_LATE, "2"), deep=[ONE_LATE, INTERRUPTED])
 def test_snapshots_are_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:

@@ -129,6 +129,7 @@ def _no_plain_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STEPS, "restart", 0.0)  # they are done here
 
 
+@pytest.mark.not_plain
 def test_neither_proxy_forgets_what_the_other_was_told() -> None:
     simulate(60)
 

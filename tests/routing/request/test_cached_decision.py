@@ -388,6 +388,7 @@ SNAPSHOT_BEFORE: Final[list[list[Step]]] = [
 EACH: Final[list[Step]] = [(happens, which) for happens in HAPPENINGS for which in (0, 1)]
 
 
+@pytest.mark.not_plain
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
 @pytest.mark.parametrize("before", SNAPSHOT_BEFORE)
 def test_whatever_two_things_happen(scope: Scope, before: list[Step]) -> None:

@@ -156,6 +156,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.not_plain
 def test_corpus() -> None:
     texts = list(corpus()) + [text for forms in MANUAL.values() for text, _ in forms]
     used: Counter[str] = Counter()
