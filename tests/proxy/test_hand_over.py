@@ -31,8 +31,11 @@ from proxy.handover.state_files import StateFiles
 from proxy.handover.step import Step, StepKind
 from proxy.only_worker import OnlyWorker
 from proxy.reload.command import ask
+from tests.real_mysql.fork_server import ForkedProxy
 from tests.support.client_threads import ClientThreads
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.early
 
 ROOT = Path(__file__).parents[2]
 CONTROL = "control.sock"
@@ -43,9 +46,8 @@ class Running:
 
     def __init__(self, stderr: Path, arguments: list[str]) -> None:
         self._stderr = stderr
-        command = [sys.executable, "-m", "proxy.cli", "run", "--primary", "127.0.0.1:1", *arguments]
-        with stderr.open("wb") as file:
-            self.process = subprocess.Popen(command, cwd=ROOT, stderr=file)
+        stderr.touch()
+        self.process = ForkedProxy(["run", "--primary", "127.0.0.1:1", *arguments], stderr)
 
     @property
     def stderr(self) -> str:
@@ -152,12 +154,28 @@ def successor_of(state: Path) -> tuple[ControlConnection, dict[str, object]]:
     return connection, message
 
 
+def refusal(state: Path) -> str:
+    """Why a successor that names no state directory may not take over."""
+    connection = control.connect(state / CONTROL)
+    assert connection is not None
+    connection.send({"command": "take-over"})
+    answer, _ = connection.receive(60)
+    connection.close()
+    return str(answer["error"])
+
+
+def wait_until_it_goes_on(running: Running, state: Path, times: int = 1) -> None:
+    """A take-over has failed; it says so before it has set all right, and another may begin."""
+    eventually(lambda: running.stderr.count("goes on") == times)
+    eventually(lambda: "another state-dir" in refusal(state))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_successor_that_dies_changes_nothing(start: Start, state: Path, workers: int) -> None:
     running = start(workers=workers)
     port = port_of(running)
     eventually((state / CONTROL).exists)
-    for stage in ("sockets", "paused"):
+    for failures, stage in enumerate(("sockets", "paused"), 1):
         connection, message = successor_of(state)
         other = control.connect(state / CONTROL)
         assert other is not None
@@ -168,7 +186,7 @@ def test_a_successor_that_dies_changes_nothing(start: Start, state: Path, worker
             connection.send({"board": str(message["board"]), "workers": workers})
             assert connection.receive(60)[0] == {"paused": 1}
         connection.close()
-        eventually(lambda stage=stage: running.stderr.count("goes on") == 1 + (stage == "paused"))
+        wait_until_it_goes_on(running, state, failures)
         assert greets(port)
     successor = start("--take-over", workers=workers)
     successor.find("(took) over from")
@@ -223,7 +241,7 @@ def test_a_successor_that_is_killed_leaves_nothing_behind(
     killed = start("--take-over", "--proxy-name", "killed", workers=2)
     killed.find("taking over from process (\\d+)")
     killed.process.kill()
-    running.find("this process (goes on)")
+    wait_until_it_goes_on(running, state)
     assert greets(port)
     eventually(lambda: sockets_in(state) == before)
     eventually(lambda: len(list(state.glob("tidegate-scopes*.shared"))) == 1)
@@ -353,8 +371,8 @@ def test_a_reload_meanwhile_is_refused(start: Start, state: Path, workers: int) 
         (error,) = ask(state / CONTROL).errors
         assert f"process {os.getpid()} is taking over" in error
         connection.close()
-        running.find("this process (goes on)")
-        assert eventually(lambda: not ask(state / CONTROL).errors)
+        wait_until_it_goes_on(running, state)
+        assert ask(state / CONTROL).errors == ()
         successor = start("--take-over", workers=workers)
         successor.find("(took) over from")
         running.process.send_signal(signal.SIGHUP)

@@ -28,6 +28,8 @@ from proxy.workers import run
 from scripts.ports import reserve_port
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).parents[2]
 
 # Answers one line of JSON about its worker; its proxy_name says how else it behaves.

@@ -23,7 +23,7 @@ class Files(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
 
 
 def ordered(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Begin with files that take long: those of Spark, then those of a real server.
+    """Begin with files that take long: those of Spark, then those of a real server, or `early`.
 
     The rest is short, so that no process is left alone with a long file in the end.
     """
@@ -35,4 +35,5 @@ def ordered(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 def _rank(file: Sequence[pytest.Item]) -> int:
     needed = set().union(*(services(item) for item in file))
-    return 0 if "spark" in needed else 1 if needed else 2
+    early = any(item.get_closest_marker("early") for item in file)
+    return 0 if "spark" in needed else 1 if needed or early else 2
