@@ -97,7 +97,7 @@ def evidence(log: list[Record], read: Record) -> Numbers:
 
 
 @pytest.mark.not_fast
-@settings(max_examples=1_000, deadline=None, derandomize=True)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None, derandomize=True)
 @given(st.lists(steps(CALM), min_size=2, max_size=14))
 def test_the_audit_says_what_force_says(plan: list[Step]) -> None:
     run = Run()

@@ -169,7 +169,11 @@ def test_a_read_before_the_first_record_of_a_clock_that_is_behind(tmp_path: Path
     assert key in by_columns.left
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=settings.default.max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(plan=st.lists(steps(ROUGH), min_size=5, max_size=40))
 def test_on_small_histories(tmp_path_factory: pytest.TempPathFactory, plan: list[Step]) -> None:
     runs = [Run("a1"), Run("a2", 1)]
