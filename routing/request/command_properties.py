@@ -32,6 +32,9 @@ _LOGINS: Final = re.compile(
 )
 """The same, and what changes rights, schemas, or the values that sessions begin with."""
 
+_EXPLAINING: Final = (StatementReason.METADATA, StatementReason.PLAN)
+"""Reads that may name a table without reading it."""
+
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
 
@@ -77,15 +80,14 @@ def begins_transaction(command: Command) -> bool:
     statement = command.statement
     if statement is None or command.code not in (Code.COM_QUERY, Code.COM_STMT_EXECUTE):
         return False
+    reason = statement.reason
     if statement.kind is StatementClass.READ:
-        return command.code == Code.COM_STMT_EXECUTE or b"FROM" in command.packet.upper()
+        return bool(statement.identifiers) and reason not in _EXPLAINING
     if statement.kind is StatementClass.TRANSACTION:
-        return statement.reason is not StatementReason.SAVEPOINT
-    return statement.reason in (
-        StatementReason.DATA,
-        StatementReason.DEFINITION,
-        StatementReason.LOCKING_READ,
-    )
+        return reason is not StatementReason.SAVEPOINT
+    if reason is StatementReason.LOCKING_READ:
+        return bool(statement.identifiers)
+    return reason is StatementReason.DATA or reason is StatementReason.DEFINITION
 
 
 def keeps_modes(command: Command, outcome: CommandOutcome) -> bool:

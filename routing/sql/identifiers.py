@@ -3,6 +3,7 @@
 from typing import Final
 
 from routing.sql.lexer import CALLED, QUOTED, WORD, Tokens
+from routing.sql.table_references import reads_table
 
 FOREIGN: Final = b"\xff"
 """Stands for all names outside ASCII, which servers compare in more ways than one."""
@@ -15,6 +16,7 @@ _RESERVED: Final = frozenset(
     """.split()
 )
 """The most frequent of the words that are no names, but in quotes or behind a dot."""
+_QUERIES: Final = (b"SELECT", b"WITH", b"VALUES", b"TABLE", b"(")
 
 
 def identifier(name: bytes) -> bytes:
@@ -26,6 +28,8 @@ def identifiers(tokens: Tokens) -> frozenset[bytes]:
     """Words and quoted names of a statement; none if it does not read from any table."""
     words = tokens.words
     if b"FROM" not in words and b"TABLE" not in words:
+        return frozenset()
+    if words[0] in _QUERIES and not reads_table(tokens):
         return frozenset()
     names = []
     before = b""

@@ -71,10 +71,6 @@ ACCEPTED = (
         "autocommit switched off inside a READ ONLY transaction, in the status of replicas",
     ),
     Accepted(
-        r"^Query\(sql='WITH RECURSIVE.*\n.*\n  direct .*status=32,.*\n  through .*status=33,",
-        "a read of a common table expression counts as one of a table",
-    ),
-    Accepted(
         r"\n  direct .*session_state=b'\\x05\\t\\x08T_______'.*\n  through .*session_state=None",
         "START TRANSACTION behind a read that opened a transaction on a replica",
     ),

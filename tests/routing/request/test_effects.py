@@ -288,6 +288,12 @@ def test_a_one_shot_waits_for_the_next_transaction(session: PrimarySession) -> N
         ("COMMIT", True),
         ("DELETE FROM t", True),
         ("SELECT * FROM t FOR UPDATE", True),
+        ("SELECT 1 FOR UPDATE", False),
+        ("TABLE t", True),
+        ("SELECT * FROM (SELECT 1) AS d", False),
+        ("SHOW CREATE TABLE t", False),
+        ("SHOW COLUMNS FROM t", False),
+        ("EXPLAIN SELECT * FROM t", False),
         ("CREATE TABLE t2 (a INT)", True),
         (None, False),
     ],
@@ -302,8 +308,13 @@ def test_a_one_shot_is_spent_on_what_comes_to_a_table(
 def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(
     session: PrimarySession,
 ) -> None:
-    statement = session.classifier.classify(b"SELECT * FROM t", 0)
-    for code, spent in ((Code.COM_STMT_PREPARE, False), (Code.COM_STMT_EXECUTE, True)):
+    executed = Code.COM_STMT_EXECUTE
+    for code, sql, spent in (
+        (Code.COM_STMT_PREPARE, b"SELECT * FROM t", False),
+        (executed, b"SELECT * FROM t", True),
+        (executed, b"SELECT 1", False),
+    ):
+        statement = session.classifier.classify(sql, 0)
         command = Command(code, session.state.rules, statement=statement)
         assert command_properties.begins_transaction(command) is spent
 
