@@ -85,7 +85,9 @@ class Views:
         if account.asking or not self._can_ask(account):
             return ()
         question = account.ask(primary, self._catalogues.era)
-        return ask_views(question, primary.query_attributes)
+        transaction = self._state.transaction
+        opens = not (transaction.autocommit or transaction.is_open)
+        return ask_views(question, primary.query_attributes, opens=opens)
 
     def on_answer(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The question in front of a command was answered."""

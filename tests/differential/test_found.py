@@ -1,5 +1,7 @@
 """Sessions that once differed."""
 
+import itertools
+
 import pytest
 
 from protocol.constants import Capability, Command
@@ -14,6 +16,20 @@ LONGLONG = 8
 
 READ = Query("SELECT * FROM items ORDER BY id")
 ASKS_TWICE = (Query("SELECT ROW_COUNT()"), Query("SELECT ROW_COUNT()"))
+
+FAILING = (
+    Query("SELECT id FROM missing WHERE id = 6 FOR UPDATE"),
+    Query("SELECT missing FROM items"),
+    Query("SELECT adds(1) FROM missing"),
+    Query("INSERT INTO missing SELECT id FROM items"),
+    Query("UPDATE missing SET a = (SELECT MAX(id) FROM items)"),
+    Query("DELETE FROM missing USING missing, items"),
+    Query("SET @a = (SELECT a FROM missing)"),
+    Query("DO (SELECT a FROM missing)"),
+    Query("CALL out_params((SELECT a FROM missing), @a, @b)"),
+    Prepare(0, "SELECT id FROM missing FOR UPDATE"),
+)
+"""What fails before it reads a table, and names what could be a view."""
 
 FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
     "an EOF showed flags of the statement before": (
@@ -155,6 +171,23 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             READ,
             ResetStatement(0),
             *ASKS_TWICE,
+        ),
+    ),
+    "a question of the proxy's own opened a transaction in front of what failed": (
+        MODERN,
+        (
+            Query("SET autocommit = 0"),
+            Query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"),
+            *itertools.chain.from_iterable(
+                (
+                    Query("GRANT ALL ON *.* TO other"),
+                    Query("SHOW COUNT(*) ERRORS"),
+                    step,
+                    Query("SELECT 1"),
+                    Query("COMMIT"),
+                )
+                for step in FAILING
+            ),
         ),
     ),
     "COM_STMT_RESET told of no transaction": (
