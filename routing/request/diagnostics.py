@@ -21,7 +21,11 @@ from routing.sql.diagnostics import (
 from routing.sql.statement import StatementClass
 
 _OF_PREPARED: Final = (Code.COM_STMT_EXECUTE, Code.COM_STMT_FETCH, Code.COM_STMT_RESET)
-_ADDING: Final = (Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_DEBUG, Code.COM_FIELD_LIST)
+_UNKNOWN: Final = Code.COM_SLEEP
+"""What goes to the primary in place of what it does not know, or cannot read, and always fails."""
+_ADDING: Final = (
+    *(Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_DEBUG, Code.COM_FIELD_LIST, _UNKNOWN),
+)
 """Commands that may fail, and then add an error to the conditions that there are."""
 _READ: Final = StatementClass.READ
 _DIAGNOSTIC: Final = StatementClass.DIAGNOSTIC
@@ -66,8 +70,8 @@ def on_end(
             left &= ~FOUND_AS_SHOWN  # rows are still to be fetched
         diagnostics.on_success(area, left, outcome.rows, outcome.warnings, _repeatable(command))
     elif outcome.error:
-        if code in KEEPING_CONDITIONS or _is_about_nothing(command):
-            diagnostics.on_refusal(area, counted=code not in _OF_PREPARED)
+        if code in KEEPING_CONDITIONS or code is _UNKNOWN or _is_about_nothing(command):
+            diagnostics.on_refusal(area, code)
             return
         left = _leaves(command)
         several = command.statement is None or command.statement.multi
@@ -76,7 +80,7 @@ def on_end(
     elif code is Code.COM_STMT_PREPARE:
         diagnostics.on_prepare(area, outcome.warnings, _repeatable(command))
     elif code in KEEPING_CONDITIONS:
-        diagnostics.on_command(area, code)
+        diagnostics.on_command(area, code, outcome.warnings)
 
 
 def _leaves(command: Command) -> int:

@@ -59,6 +59,8 @@ TELLING_CONDITIONS: Final = (Code.COM_PING, Code.COM_INIT_DB, Code.COM_SET_OPTIO
 """Those of them whose OK tells how many the last statement raised."""
 _TELLING_NONE: Final = (Code.COM_FIELD_LIST, Code.COM_STMT_FETCH, Code.COM_STMT_RESET)
 """Those after which it tells of none."""
+_COUNTING_ANEW: Final = (*_TELLING_NONE, Code.COM_STMT_EXECUTE)
+"""Those that tell of their own error alone, if they fail."""
 _AFFECTING_NONE: Final = (Code.COM_PING, Code.COM_INIT_DB, Code.COM_STMT_RESET)
 """Those of them after which ROW_COUNT() is 0; after the others it is -1."""
 
@@ -243,24 +245,34 @@ class DiagnosticsArea:
         self._raise(area, warnings, packet)
         self._finds_none = True
 
-    def on_command(self, area: ConnectionArea, code: Code) -> None:
-        """One of `KEEPING_CONDITIONS` has ended well."""
+    def on_command(self, area: ConnectionArea, code: Code, told: int) -> None:
+        """One of `KEEPING_CONDITIONS` has ended well; its OK tells of so many conditions."""
         if code is Code.COM_STATISTICS:
             return
+        if code in TELLING_CONDITIONS:
+            self._count_conditions(area, told)
         self._count(area, 0 if code in _AFFECTING_NONE else -1)
         if code in _TELLING_NONE:
             self.statement_conditions = 0
         if code is Code.COM_FIELD_LIST:
             self._raise(area, self.conditions + 1)  # that it is deprecated
 
-    def on_refusal(self, area: ConnectionArea, *, counted: bool = True) -> None:
-        """A command failed that keeps the conditions, and added an error.
-
-        `counted`: its own is counted with those of the last statement.
-        """
-        self.statement_conditions = self.statement_conditions + 1 if counted else 1
-        self._raise(area, self.conditions + 1)
+    def on_refusal(self, area: ConnectionArea, code: Code) -> None:
+        """A command failed that keeps the conditions, and added an error."""
+        if code in _COUNTING_ANEW:
+            self.statement_conditions = 0
+        self.statement_conditions += 1
+        # COM_FIELD_LIST has told before that it is deprecated.
+        self._raise(area, self.conditions + (2 if code is Code.COM_FIELD_LIST else 1))
         self._count(area, -1)
+
+    def _count_conditions(self, area: ConnectionArea, told: int) -> None:
+        """An OK tells how many the last statement raised: an error does not say that.
+
+        It is the session's statement if none of the proxy's own came after it on that connection.
+        """
+        if self.is_at(area, CONDITIONS | ROW_COUNT):
+            self.statement_conditions = told
 
     def _raise(self, area: ConnectionArea, conditions: int, packet: bytes = b"") -> None:
         """There are other conditions, or none."""
@@ -298,8 +310,12 @@ class DiagnosticsArea:
         self._finds_none = self._together = False
         self._count(None, row_count)
 
-    def on_ping(self, area: ConnectionArea) -> None:
-        """A COM_PING came behind an answer with rows, or an error: ROW_COUNT() was -1 before it."""
+    def on_ping(self, area: ConnectionArea, told: int) -> None:
+        """A COM_PING came behind an answer with rows, or an error: ROW_COUNT() was -1 before it.
+
+        Its OK tells of so many conditions.
+        """
+        self._count_conditions(area, told)
         self.row_count = -1
         area.disturb(ROW_COUNT)
 

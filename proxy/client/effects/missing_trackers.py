@@ -142,7 +142,7 @@ class MissingTrackers:
         """
         state, answer = self._state, trackers_told(connection.stream)
         if behind:
-            state.diagnostics.on_ping(connection.area)
+            state.diagnostics.on_ping(connection.area, connection.stream.warnings)
         if answer is None:
             self._doubt(connection, command, outcome)
             return

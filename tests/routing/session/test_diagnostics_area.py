@@ -53,7 +53,7 @@ def test_each_part_stays_where_it_was_set(primary: ConnectionArea, replica: Conn
     assert area.replay_for(primary, ALL).lost == FOUND_ROWS  # ROW_COUNT() cannot be made again
     assert area.bound == (primary.server,)
     assert not area.can_leave(primary)
-    area.on_command(primary, Code.COM_PING)
+    area.on_command(primary, Code.COM_PING, 2)
     assert area.row_count == 0
     assert area.warning_count == area.conditions == 2
 
@@ -128,15 +128,37 @@ def test_what_the_proxy_answers_by_itself(primary: ConnectionArea) -> None:
 def test_an_error_of_a_command_is_added(primary: ConnectionArea) -> None:
     area = DiagnosticsArea()
     area.on_success(primary, leaves(READ), 3, 2)
-    area.on_refusal(primary)
+    area.on_refusal(primary, Code.COM_INIT_DB)
     assert (area.conditions, area.warning_count, area.row_count) == (3, 3, -1)
     area.on_success(primary, leaves(b"SHOW WARNINGS"), 3, 0)
     assert (area.conditions, area.warning_count) == (3, 0)
-    area.on_refusal(primary, counted=False)
+    area.on_refusal(primary, Code.COM_STMT_EXECUTE)
     assert (area.conditions, area.warning_count) == (4, 1)
-    area.on_command(primary, Code.COM_STMT_FETCH)
+    area.on_command(primary, Code.COM_STMT_FETCH, 0)
     assert (area.conditions, area.warning_count, area.row_count) == (4, 0, -1)
+    area.on_refusal(primary, Code.COM_SLEEP)
+    area.on_refusal(primary, Code.COM_SET_OPTION)
+    assert (area.conditions, area.warning_count) == (6, 2)
+    area.on_refusal(primary, Code.COM_FIELD_LIST)
+    assert (area.conditions, area.warning_count) == (8, 1)
     assert area.found_rows == 3
+
+
+def test_how_many_an_error_came_with_is_told_by_the_next_ok(
+    primary: ConnectionArea, replica: ConnectionArea
+) -> None:
+    area = DiagnosticsArea()
+    area.on_error(primary, 0)
+    area.on_command(primary, Code.COM_PING, 3)
+    assert area.warning_count == 3
+    area.on_error(primary, 0)
+    area.on_ping(primary, 4)
+    assert area.warning_count == 4
+    area.on_command(primary, Code.COM_PING, 0)  # another came behind the statement
+    assert area.warning_count == 4
+    area.on_error(replica, 0)
+    area.on_command(primary, Code.COM_PING, 9)  # of what ran there before
+    assert area.warning_count == 1
 
 
 def test_conditions_are_cleared_beside_a_count_that_only_the_server_knows(
