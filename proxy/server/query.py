@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
+from protocol.constants import IN_TRANS
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.gtid import GtidSet
 from protocol.gtid_owned import parse_owned
@@ -50,6 +51,20 @@ _SHORT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, b"''")
 _IDENTITY_COLUMNS: Final = 18
 _SHORT_VALUE: Final = 1024  # bytes
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
+
+
+END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
+"""Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
+
+
+async def end_transaction(connection: ServerConnection) -> None:
+    """End the transaction that a question has begun, as it does with autocommit off.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
+    if connection.stream.status & IN_TRANS:
+        await query(connection, END_TRANSACTION)
 
 
 async def query(connection: ServerConnection, sql: bytes) -> list[bytes | None]:

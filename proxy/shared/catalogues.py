@@ -20,7 +20,7 @@ from proxy.channel import ChannelClosedError
 from proxy.server import view_question
 from proxy.server.connection_stage import LENT
 from proxy.server.errors import ServerRefusedError
-from proxy.server.query import query
+from proxy.server.query import end_transaction, query
 from routing.servers.topology import Role
 from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
 
@@ -169,6 +169,7 @@ class Catalogues:
         try:
             row = await query(connection, sql)
             await query(connection, view_question.AFTER)
+            await end_transaction(connection)  # whose snapshot the session's reads would see
             reading = self._reading(account, view_question.read(row))
             if reading is not None:
                 await self._read(account, reading)

@@ -13,11 +13,11 @@ from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from proxy.client.statements.audit import audit
 from proxy.client.statements.confirmation import columns, confirm
-from proxy.client.statements.transaction import END_TRANSACTION
 from proxy.client.statements.wait import wait
 from proxy.client.statements.wait_for_owned import wait_for_owned
 from proxy.server.exchange import Batch
 from proxy.server.gtid_question import PROBE_SQL
+from proxy.server.query import END_TRANSACTION
 from proxy.server.settings import primary_settings
 from proxy.server.statement_packet import statement_packet
 from routing.consistency.decision import Level, Scope, TimeoutPolicy

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pymysql
 import pytest
 from pymysql.connections import Connection
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, SERVER_STATUS
 from pymysql.cursors import Cursor
 
 from protocol.constants import Capability, Command
@@ -19,6 +19,7 @@ from protocol.response import StmtPrepareOk
 from protocol.response_stream import PREPARED
 from routing.sql.catalogue import DICTIONARY, Definition
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.statements import run
@@ -468,3 +469,16 @@ def test_what_views_read_from_is_found_in_their_definitions(cluster: Cluster) ->
         assert definition.touched == (DICTIONARY if "`information_schema`" in str(text) else 0), (
             text
         )
+
+
+def test_the_question_at_a_login_takes_no_snapshot(cluster: Cluster, proxy: StartProxy) -> None:
+    """Where sessions begin with autocommit off, it begins a transaction."""
+    cluster.primary.query("CREATE TABLE app.begun AS SELECT 1 AS a")
+    cluster.primary.query("SET GLOBAL autocommit = OFF")
+    running = proxy()
+    arguments = {"user": APP_USER, "password": APP_PASSWORD, "database": "app", "autocommit": None}
+    with closing(pymysql.connect(host="127.0.0.1", port=running.port, **arguments)) as session:
+        run(session, "DO 1")
+        assert not session.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS
+        cluster.primary.query("INSERT INTO app.begun VALUES (2)")
+        assert run(session, "SELECT a, @@port > 0 FROM begun ORDER BY a") == [(1, 1), (2, 1)]

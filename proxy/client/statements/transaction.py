@@ -14,6 +14,7 @@ from proxy.server.exchange import (
     SNAPSHOT_BEFORE,
 )
 from proxy.server.gtid_question import PROBE_SQL
+from proxy.server.query import END_TRANSACTION
 from proxy.server.statement_packet import statement_packet
 from routing.transaction.replica_snapshot import ReplicaSnapshot
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from proxy.server.mirror import Mirror
     from routing.transaction.replica_reads import ReplicaReads
 
-END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
-"""Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
 END_BY_AUTOCOMMIT: Final = b"SET autocommit=1"
 START_READ_ONLY: Final = b"START TRANSACTION READ ONLY"
 START_READ_WRITE: Final = b"START TRANSACTION READ WRITE"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import IN_TRANS
 from protocol.errors import ServerErrorCode
 from proxy.channel import ChannelClosedError
 from proxy.server.account import SHOW, Requirement, read_requirement
 from proxy.server.connection_stage import READY
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
-from proxy.server.query import answer, ask, identify, query
+from proxy.server.query import answer, ask, end_transaction, identify
 from proxy.server.settings import ROOM, primary_settings
 from proxy.server.verified_login import question, verified_login
 from routing.servers.topology import Role
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from proxy.server.settings import Settings
 
 
-_COMMIT: Final = b"COMMIT AND NO CHAIN NO RELEASE"
 _UNREADABLE: Final = b"?"
 
 
@@ -190,9 +188,7 @@ class _Setup:
             if error.error.code == ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT.code:
                 return b""
             raise
-        if connection.stream.status & IN_TRANS:
-            # With autocommit off it began a transaction, which would hold a lock on the accounts.
-            await query(connection, _COMMIT)
+        await end_transaction(connection)  # which would hold a lock on the accounts
         return (row[0] if row else b"") or _UNREADABLE
 
     def _finish(self, identity: Identity) -> None:
