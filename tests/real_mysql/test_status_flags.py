@@ -52,3 +52,21 @@ def test_a_question_about_the_statement_before_tells_the_primary_s_status(
             with closing(RawClient(address, APP_USER, APP_PASSWORD, capabilities, "app")) as client:
                 found.append([(sql, client.query(sql)) for sql in session])
         assert found[0] == found[1], session
+
+
+def test_answers_of_tidegate_itself_where_autocommit_is_off_by_default(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    """A server says that it is on until the session sets it."""
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.read_here (id INT PRIMARY KEY)")
+    cluster.primary.query("SET GLOBAL autocommit = OFF")
+    cluster.wait_caught_up()
+    running = proxy()
+    own = "SET tidegate_wait_budget = '3s'"
+    steps = ("", "SELECT 1", "TABLE read_here", "COMMIT", "BEGIN", "ROLLBACK")
+    steps += ("SET autocommit = 0", "SET autocommit = 1", "SET autocommit = 0")
+    found = []
+    for address, sql in ((cluster.primary.address, "SET @budget = '3s'"), (running.address, own)):
+        with closing(RawClient(address, APP_USER, APP_PASSWORD, Capability(0), "app")) as client:
+            found.append([(step, client.query(step), client.query(sql)) for step in steps])
+    assert found[0] == found[1]

@@ -27,6 +27,8 @@ def status(transaction: Transaction) -> int:
         flags = of_primary & IN_TRANS  # few errors begin or end one
     if transaction.autocommit:
         flags |= AUTOCOMMIT
+    elif not transaction.status_tells:
+        flags |= of_primary & AUTOCOMMIT  # on, by a server's own mistake
     return flags | of_primary & _LASTING
 
 
