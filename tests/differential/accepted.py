@@ -93,7 +93,13 @@ ACCEPTED = (
         r"^Query\(sql=.*FOUND_ROWS\(\).*\n.*\n  direct +\d+: b'\\x01\d'\n"
         r"  through +\d+: b'\\x011'$",
         "FOUND_ROWS() of a write behind a read that failed: Tidegate has asked something meanwhile",
-        before=r"^(Rest\(\)\n)*(Query|Prepare|Execute|ChangeUser)\(.*\n(.*\n)*?.*(UPDATE|SELECT|CALL|DELETE)",
+        before=r"^(Rest\(\)\n)*(Query|Prepare|Execute)\(.*\n(.*\n)*?.*(UPDATE|SELECT|CALL|DELETE)",
+    ),
+    Accepted(
+        r"^Query\(sql=.*FOUND_ROWS\(\).*\n.*\n  direct +\d+: b'\\x01\d'\n"
+        r"  through +\d+: b'\\x011'$",
+        "FOUND_ROWS() of before a COM_CHANGE_USER, where only the server knew it",
+        before=r"^((?!Query\(sql=['\"](SELECT|TABLE|WITH|VALUES|DO|UPDATE)).*\n)*ChangeUser\(",
     ),
     Accepted(
         r"\n  direct .*character_set=255, (.*)\n  through .*character_set=46, \1",
