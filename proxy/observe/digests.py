@@ -7,13 +7,19 @@ The table is bounded: it has two generations of `GENERATION` entries, and what w
 long as it took to fill one is added up in one entry, "others".
 """
 
+from __future__ import annotations
+
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from protocol.command import query_text_offset
 from protocol.errors import MalformedPacketError
-from routing.request.command import Command
 from routing.sql.digest_text import UNREADABLE, digest_text
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # an int in Python; when compiled, an unboxed number
+
+    from routing.request.command import Command
 
 GENERATION: Final = 512
 """Entries of each of the two halves; one has at most 1 KiB of text."""
@@ -37,16 +43,16 @@ class DigestEntry:
     def __init__(self, digest: str, text: str) -> None:
         self.digest: Final = digest
         self.text: Final = text
-        self.count = 0
-        self.total_us = 0
-        self.longest_us = 0
-        self.rows = 0
-        self.on_replicas = 0
-        self.waits = 0
-        self.wait_us = 0
-        self.errors = 0
+        self.count: i64 = 0
+        self.total_us: i64 = 0
+        self.longest_us: i64 = 0
+        self.rows: i64 = 0
+        self.on_replicas: i64 = 0
+        self.waits: i64 = 0
+        self.wait_us: i64 = 0
+        self.errors: i64 = 0
 
-    def add(self, took_us: int, rows: int, on_replica: bool, wait_us: int, failed: bool) -> None:
+    def add(self, took_us: i64, rows: i64, on_replica: bool, wait_us: i64, failed: bool) -> None:
         """Count one."""
         self.count += 1
         self.total_us += took_us
@@ -61,7 +67,7 @@ class DigestEntry:
         if failed:
             self.errors += 1
 
-    def take(self, other: "DigestEntry") -> None:
+    def take(self, other: DigestEntry) -> None:
         """Add what another entry has counted."""
         self.count += other.count
         self.total_us += other.total_us

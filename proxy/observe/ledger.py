@@ -87,6 +87,7 @@ class _Course:
         self.server: Final = server
         self.epoch: Final = 0 if server is None else server.epoch
         self.role: Final = None if server is None else server.role
+        self.on_replica: Final = self.role is _REPLICA
         self.reason: Final = outcome.reason
         self.proof: Final = outcome.proof
         self.result: Final = result
@@ -317,8 +318,8 @@ class Account:
                 entry = digests.find(digest, command, self._state.lexer_modes.flags)
             entry.add(
                 took_us,
-                rows or 0,
-                server is not None and server.role is _REPLICA,
+                0 if rows is None else rows,
+                course.on_replica,
                 outcome.wait_us,
                 result is not _OK,
             )
