@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import tomllib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -171,14 +172,15 @@ def compiler_works(*flags: str) -> bool:
     """
     strict = ("-Werror", *flags) if flags else ()
     include = ("-I", sysconfig.get_path("include"))
-    command = [*_compiler(), "-fsyntax-only", *strict, *include]
     try:
-        probe = subprocess.run(
-            [*command, "-x", "c", "-"],
-            input=b"#include <Python.h>\n",
-            capture_output=True,
-            check=False,
-        )
+        with tempfile.TemporaryDirectory() as folder:  # not all know -fsyntax-only
+            made = ("-c", "-o", str(Path(folder, "probe.o")))
+            probe = subprocess.run(
+                [*_compiler(), *made, *strict, *include, "-x", "c", "-"],
+                input=b"#include <Python.h>\n",
+                capture_output=True,
+                check=False,
+            )
     except OSError:
         return False
     return probe.returncode == 0
