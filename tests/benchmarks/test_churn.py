@@ -37,6 +37,7 @@ def create_table(port: int) -> None:
         cursor.execute("CREATE TABLE churn (id INT PRIMARY KEY)")
 
 
+@pytest.mark.not_fast
 def test_memory_stays_flat_while_clients_come_and_go(tmp_path: Path) -> None:
     assert asyncio.run(grown(tmp_path)) < MOST
 
