@@ -299,7 +299,7 @@ def test_a_socket_that_goes_over_has_the_successors_mode(
         options = ["--socket", str(path), "--socket-mode", "0600", "--admin-listen", address]
         failing = start("--take-over", *options, "--admins", "dba", workers=workers)
         assert failing.process.wait(60) == 1
-    running.find("this process (goes on)")
+    wait_until_it_goes_on(running, state)
     assert mode_of(path) == 0o777, "of a successor that failed"
     start("--take-over", *options[:4], workers=workers).find("(took) over from")
     eventually(lambda: mode_of(path) == 0o600)
