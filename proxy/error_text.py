@@ -40,10 +40,3 @@ def error_text(error: BaseException) -> str:
     if number:
         return os.strerror(number)
     return type(error).__name__
-
-
-def system_error(error: OSError) -> str:
-    """What the system says of a file or an address, without its name; never empty."""
-    if open_files.is_exhausted(error):
-        return open_files.advice(error)
-    return error.strerror or error_text(error)

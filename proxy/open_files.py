@@ -37,6 +37,13 @@ def advice(error: BaseException) -> str:
     )
 
 
+def system_error(error: OSError) -> str:
+    """What the system says of a file or an address, without its name; never empty."""
+    if is_exhausted(error):
+        return advice(error)
+    return error.strerror or str(error) or type(error).__name__
+
+
 class _Report:
     """What was logged last, by whichever thread."""
 

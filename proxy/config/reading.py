@@ -16,7 +16,7 @@ from proxy.config.config import Config
 from proxy.config.error import ConfigError, Problems
 from proxy.config.option import Option, Value
 from proxy.config.options import BY_NAME, did_you_mean
-from proxy.error_text import system_error
+from proxy.open_files import system_error
 
 _SECRETS: Final[Mapping[str, tuple[str, Callable[[Path], object]]]] = {
     "monitor-password-file": ("monitor_password", secret_files.read_password),

@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.authentication import RsaKey
 from proxy.config import Config, ConfigError
-from proxy.error_text import system_error
+from proxy.open_files import system_error
 from proxy.tls.server_contexts import ServerContext, ServerContexts
 
 _RSA_BITS: Final = 2048
