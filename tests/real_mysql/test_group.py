@@ -76,9 +76,14 @@ def value(client: Client, sql: str) -> object:
 
 def servers(running: RunningProxy) -> dict[str, str]:
     """The servers' roles, by name."""
-    with running.connect() as client, client.cursor() as cursor:
-        cursor.execute("SHOW TIDEGATE SERVERS")
-        return {str(row[0]): str(row[1]) for row in cursor.fetchall()}
+    while True:
+        try:
+            with running.connect() as client, client.cursor() as cursor:
+                cursor.execute("SHOW TIDEGATE SERVERS")
+                return {str(row[0]): str(row[1]) for row in cursor.fetchall()}
+        except pymysql.err.OperationalError as error:
+            if error.args[0] != 2013:  # its worker has just learnt of another primary
+                raise
 
 
 def readers(running: RunningProxy, group: GroupCluster) -> set[str]:
