@@ -508,7 +508,8 @@ def test_a_successor_becomes_the_services_main_process(
         eventually(lambda: manager.count(new, "WATCHDOG=1") > 2)
     assert first.process.wait(60) == second.end() == 0
     eventually(lambda: manager.count(new, "STOPPING=1"))
-    heard = [each for each in manager.heard if each[1] != "WATCHDOG=1"]
+    # It says READY=1 as it accepts and once it has taken over, and may be the main process at both.
+    heard = list(dict.fromkeys(each for each in manager.heard if each[1] != "WATCHDOG=1"))
     assert heard == [
         (old, "READY=1"),
         (old, f"MAINPID={new}"),
