@@ -115,9 +115,10 @@ class PrimaryStandIn:
             return False
         if not chooses_schema(command):
             return True
-        tracks = replica.capabilities & Capability.CLIENT_SESSION_TRACK
-        told = tracks and is_utf8(command.packet[4:])
-        return bool(schema_chosen(command, self._text(command)) or told)
+        if schema_chosen(command, self._text(command)):
+            return True
+        tracks = bool(replica.capabilities & Capability.CLIENT_SESSION_TRACK)
+        return tracks and is_utf8(command.packet[4:])
 
     def _text(self, command: Command) -> bytes:
         return text_of(command, self._query_attributes)

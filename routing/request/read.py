@@ -422,7 +422,7 @@ class Read:
     def _without_primary(self, now: float) -> Step:
         """The primary cannot say what it must see: its last word may do, or a stale answer."""
         topology = self._topology
-        if self._statement is not None and self._is_bounded(now):
+        if self._statement is not None and self._bound_by_look(now):
             return self._choose_again(now)
         if self._statement is not None and self.rules.on_timeout is TimeoutPolicy.STALE:
             replica = stale(self._session, topology, now)
@@ -435,8 +435,8 @@ class Read:
             return self._refuse(self._silent(primary))
         return self._refuse(refusal.probe_timeout(primary.name, self.rules.wait_budget))
 
-    def _is_bounded(self, now: float) -> bool:
-        """Whether the scope was shown nothing since the primary was looked at last.
+    def _bound_by_look(self, now: float) -> bool:
+        """Bound what the scope was shown by the last look at the primary; whether that does.
 
         What it had and was committing then bounds all that any server had shown by that time.
         """

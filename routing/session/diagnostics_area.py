@@ -245,12 +245,12 @@ class DiagnosticsArea:
         self._raise(area, warnings, packet)
         self._finds_none = True
 
-    def on_command(self, area: ConnectionArea, code: Code, told: int) -> None:
+    def on_command(self, area: ConnectionArea, code: Code, warnings: int) -> None:
         """One of `KEEPING_CONDITIONS` has ended well; its OK tells of so many conditions."""
         if code is Code.COM_STATISTICS:
             return
         if code in TELLING_CONDITIONS:
-            self._count_conditions(area, told)
+            self._count_conditions(area, warnings)
         self._count(area, 0 if code in _AFFECTING_NONE else -1)
         if code in _TELLING_NONE:
             self.statement_conditions = 0
@@ -266,13 +266,13 @@ class DiagnosticsArea:
         self._raise(area, self.conditions + (2 if code is Code.COM_FIELD_LIST else 1))
         self._count(area, -1)
 
-    def _count_conditions(self, area: ConnectionArea, told: int) -> None:
+    def _count_conditions(self, area: ConnectionArea, warnings: int) -> None:
         """An OK tells how many the last statement raised: an error does not say that.
 
         It is the session's statement if none of the proxy's own came after it on that connection.
         """
         if self.is_at(area, CONDITIONS | ROW_COUNT):
-            self.statement_conditions = told
+            self.statement_conditions = warnings
 
     def _raise(self, area: ConnectionArea, conditions: int, packet: bytes = b"") -> None:
         """There are other conditions, or none."""
@@ -310,12 +310,12 @@ class DiagnosticsArea:
         self._finds_none = self._together = False
         self._count(None, row_count)
 
-    def on_ping(self, area: ConnectionArea, told: int) -> None:
+    def on_ping(self, area: ConnectionArea, warnings: int) -> None:
         """A COM_PING came behind an answer with rows, or an error: ROW_COUNT() was -1 before it.
 
         Its OK tells of so many conditions.
         """
-        self._count_conditions(area, told)
+        self._count_conditions(area, warnings)
         self.row_count = -1
         area.disturb(ROW_COUNT)
 

@@ -9,6 +9,8 @@ from typing import Final
 from routing.sql.lexer import CALLED, QUOTED, WORD, Tokens
 
 _QUERY_WORDS: Final = frozenset({b"SELECT", b"WITH", b"VALUES", b"TABLE"})
+_BEFORE_NAMES: Final = _QUERY_WORDS | {b"LATERAL"}
+"""Words that may stand where a table reference is expected, and are none."""
 _JOINS: Final = frozenset({b"JOIN", b"STRAIGHT_JOIN"})
 _BEHIND_FROM: Final = frozenset(
     b"WHERE GROUP HAVING WINDOW QUALIFY ORDER LIMIT UNION EXCEPT INTERSECT INTO FOR LOCK".split()
@@ -51,8 +53,23 @@ class _Level:
         self.queries = False
         self.names = names
 
+    def inner(self) -> "_Level":
+        """What stands in a pair of parentheses that opens here."""
+        names = self.names
+        if self.queries and self.recursive:
+            names |= {self.defined}
+        inner = _Level(names, expects=self.expects)
+        self.expects = False
+        return inner
 
-def reads_table(tokens: Tokens) -> bool:  # noqa: C901, PLR0912 one case per token, hot
+    def end_inner(self) -> None:
+        """Such a pair has closed."""
+        if self.queries:
+            self.names |= {self.defined}
+            self.queries = False
+
+
+def reads_table(tokens: Tokens) -> bool:
     """Whether a query reads from something that is a table, or a view, by its name.
 
     What the grammar does not allow may count as either.
@@ -63,34 +80,34 @@ def reads_table(tokens: Tokens) -> bool:  # noqa: C901, PLR0912 one case per tok
     for index in range(len(tokens)):
         word = words[index]
         if word == b"(":
-            inner = _Level(level.names, expects=level.expects)
-            if level.queries and level.recursive:
-                inner.names |= {level.defined}
-            level.expects = False
             around.append(level)
-            level = inner
+            level = level.inner()
         elif word == b")":
             if not around:
                 return True
             level = around.pop()
-            if level.queries:
-                level.names |= {level.defined}
-                level.queries = False
+            level.end_inner()
         elif index and words[index - 1] == b".":
             continue  # a name, whatever it is
-        elif level.expects and word not in _QUERY_WORDS:
-            if word == b"LATERAL":
-                continue
+        elif level.expects and word not in _BEFORE_NAMES:
             if not _is_made(tokens, index, level.names):
                 return True
             level.expects = False
-        elif kinds[index] in (WORD, CALLED):
-            _keyword(level, words, index, tokens.raws[index])
-        elif level.defines and kinds[index] == QUOTED:
-            _name(level, words, index, tokens.raws[index][1:-1])
-        elif word == b"," and level.lists:
-            level.expects = True
+        else:
+            _follow(level, tokens, index, kinds[index])
     return False
+
+
+def _follow(level: _Level, tokens: Tokens, index: int, kind: int) -> None:
+    """Follow a token that is no table reference."""
+    words, raw = tokens.words, tokens.raws[index]
+    if kind in (WORD, CALLED):
+        _keyword(level, words, index, raw)
+    elif kind == QUOTED:
+        if level.defines:
+            _name(level, words, index, raw[1:-1])
+    elif words[index] == b",":
+        level.expects = level.expects or level.lists
 
 
 def _is_made(tokens: Tokens, index: int, names: frozenset[bytes]) -> bool:

@@ -1,5 +1,7 @@
 """Sessions whose clients work on replicas, and what the primary hears of them meanwhile."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
@@ -8,7 +10,7 @@ from mysql_mocker.state.faults import Gate
 from protocol.constants import Command
 from proxy.shared.keepalive import Keepalive
 from routing.session.session import Session
-from tests.faults.client import query
+from tests.faults.client import Client, query
 from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
 from tests.support.statement_records import RULES
 
@@ -107,8 +109,9 @@ async def hear(proxy: ProxyFixture, pings: Gate, number: int) -> None:
     await proxy.caught_up()
 
 
-async def test_it_hears_once_more_before_the_wait_timeout_is_over() -> None:
-    """A command that comes at the end of it is only seen when the next look would be too late."""
+@asynccontextmanager
+async def reading() -> AsyncIterator[tuple[ProxyFixture, Client, Gate]]:
+    """A client with a short wait_timeout that has just read, and the primary's pings."""
     async with proxy_fixture() as proxy:
         client = await proxy.session()
         pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
@@ -116,6 +119,12 @@ async def test_it_hears_once_more_before_the_wait_timeout_is_over() -> None:
         await client.query("SET wait_timeout = 3")
         look(proxy)
         await client.query(READ)
+        yield proxy, client, pings
+
+
+async def test_it_hears_once_more_before_the_wait_timeout_is_over() -> None:
+    """A command that comes at the end of it is only seen when the next look would be too late."""
+    async with reading() as (proxy, client, pings):
         for number in (1, 2, 2):
             await hear(proxy, pings, number)
         assert (await client.query(READ)).rows == [[b"1"], [b"2"]]
@@ -125,13 +134,7 @@ async def test_it_hears_once_more_before_the_wait_timeout_is_over() -> None:
 
 
 async def test_who_is_idle_for_the_wait_timeout_is_ended_all_the_same() -> None:
-    async with proxy_fixture() as proxy:
-        client = await proxy.session()
-        pings = proxy.cluster.primary.faults.hold_reply(matching=PING, times=None)
-        pings.open()
-        await client.query("SET wait_timeout = 3")
-        look(proxy)
-        await client.query(READ)
+    async with reading() as (proxy, client, pings):
         for number in (1, 2, 2, 2):
             await hear(proxy, pings, number)
         assert (await client.read_error()).code == 4031
