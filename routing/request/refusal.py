@@ -104,6 +104,15 @@ def wait_timeout(budget: float) -> Refuse:
     )
 
 
+def interrupted() -> Refuse:
+    """Its client, or an administrator, has ended it with KILL QUERY while it waited."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_INTERRUPTED,
+        "Query execution was interrupted",
+        Reason.REPLICA_REFUSED,
+    )
+
+
 def flood() -> Refuse:
     """The primary has enough to do."""
     return Refuse(

@@ -6,8 +6,9 @@ from routing.consistency.decision import Decision, Level, Reason
 from routing.consistency.requirement import Requirement
 from routing.servers.topology import Server
 
-WaitResult = Literal["reached", "timeout", "failed"]
-"""How a WAIT ended; `failed`: by an error, or anything else that proves nothing."""
+WaitResult = Literal["reached", "timeout", "failed", "interrupted"]
+"""How a WAIT ended; `interrupted`: by KILL QUERY; `failed`: by another error, or by anything else
+that proves nothing."""
 
 _AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
 """Levels whose reads wait for what the primary had when they came."""

@@ -72,6 +72,14 @@ def running(proxy: StartProxy, request: pytest.FixtureRequest) -> RunningProxy:
 in_several_workers = pytest.mark.parametrize("running", [None, "3"], indirect=True)
 
 
+def runs_wait(replica: RealServer) -> bool:
+    """Whether some session there waits for a GTID set."""
+    waits = (
+        "SELECT COUNT(*) FROM performance_schema.processlist WHERE INFO LIKE 'SELECT%WAIT_FOR_EX%'"
+    )
+    return int(replica.value(waits)) > 1  # one of them is this question
+
+
 def away(running: RunningProxy, client: RawClient, sql: str = "SELECT 1", others: int = 0) -> None:
     """Let a session rest until it has no connection, as `others` have none."""
     assert client.query(sql)[-1][1][0] != 0xFF
@@ -456,6 +464,19 @@ def test_a_kill_reaches_what_runs_on_a_borrowed_connection(running: RunningProxy
             )
         )
     assert thread.is_alive() is False
+
+
+def test_a_kill_ends_a_read_that_waits_for_a_replica(
+    proxy: StartProxy, cluster: Cluster, late_replicas: None
+) -> None:
+    running = proxy(wait_budget="60s", workers="2")
+    with Client(running, "sharer", "a") as client, Client(running, "sharer", "a") as killer:
+        client.query("INSERT INTO app.numbers (n) VALUES (1)")
+        client.send(frame(bytes([Command.COM_QUERY]) + b"SELECT n FROM app.numbers", 0))
+        eventually(lambda: any(map(runs_wait, cluster.replicas)))
+        killer.query(f"KILL QUERY {client.greeting.thread_id}")
+        assert ErrPacket.parse(client.answer()[-1][1]).code == 1317
+        assert client.query("SET @seen = 1")[-1][1][0] == 0  # it goes on
 
 
 @in_several_workers

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import TEXT_ONE, TEXT_ZERO
+from protocol.errors import ServerErrorCode
 from protocol.packet import frame
+from protocol.response import ErrPacket
 from proxy.client.statements.confirmation import UNANSWERED, result_beside_wait
 from proxy.client.statements.time_limit import hint
 from proxy.server.exchange import WAIT
@@ -81,6 +83,15 @@ def is_reached(stream: ResponseStream) -> bool:
     return stream.error is None and stream.rows == 1 and stream.row in _REACHED
 
 
+def _is_interrupted(stream: ResponseStream) -> bool:
+    """Whether a KILL QUERY has ended it."""
+    error = stream.error
+    return (
+        error is not None
+        and ErrPacket.parse(error).code == ServerErrorCode.ER_QUERY_INTERRUPTED.code
+    )
+
+
 def wait_result(
     connection: ServerConnection, waited_us: int, metrics: Metrics, *, confirm: bool, order: bool
 ) -> tuple[WaitResult, Confirmation]:
@@ -95,7 +106,7 @@ def wait_result(
     """
     stream = connection.stream
     row = stream.row if stream.error is None and stream.rows == 1 else None
-    result: WaitResult = "failed"
+    result: WaitResult = "interrupted" if _is_interrupted(stream) else "failed"
     confirmation = UNANSWERED
     if row is not None:
         asks = confirm or order
@@ -104,7 +115,7 @@ def wait_result(
             result = "reached"
         elif values == _TIMED_OUT:
             result = "timeout"
-        if asks and result != "failed":
+        if asks and result in ("reached", "timeout"):
             confirmation = result_beside_wait(connection, row[_VALUES:], metrics, confirm=confirm)
     metrics.wait(connection.server.name, result, waited_us)
     return result, confirmation
