@@ -53,15 +53,15 @@ class ReadTimers:
         return self._joined is not None
 
     def after(self, seconds: float, then: Callable[[], object]) -> None:
-        """Have `then` called after this time, unless `in_time` is called before."""
+        """Have `then` called after this time, unless `cancel_timer` is called before."""
         self._timer = self._call_later(seconds, then)
 
-    def after_wait(self, seconds: float) -> None:
-        """A WAIT goes to the primary; so much later that is silent."""
+    def limit_primary_wait(self, seconds: float) -> None:
+        """A WAIT goes to the primary; if it has not answered so much later, it counts as silent."""
         self.after(seconds, self._is_silent)
 
-    def in_time(self) -> None:
-        """What the timer is for has come."""
+    def cancel_timer(self) -> None:
+        """What the timer is for has come, or nobody waits for it any more."""
         if self._deadline is not None:
             self._deadline.pause()
         if self._timer is not None:
@@ -89,7 +89,7 @@ class ReadTimers:
 
     def end_wait(self) -> None:
         """It is over: those who joined it need not wait any more."""
-        self.in_time()
+        self.cancel_timer()
         wait = self._wait
         if wait is not None:
             self._wait = None
@@ -102,7 +102,7 @@ class ReadTimers:
 
     def leave(self, follower: Follower) -> None:
         """Rely on it no more."""
-        self.in_time()
+        self.cancel_timer()
         joined = self._joined
         self._joined = None
         if joined is not None and follower in joined.joined:

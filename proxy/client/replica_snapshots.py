@@ -31,19 +31,25 @@ class ReplicaSnapshots:
     """The replicas' snapshots of one session's transactions; there is one at a time."""
 
     def __init__(self, state: Session, servers: Servers, metrics: Metrics) -> None:
-        """Those of a session of which routing knows `state`, and that has `servers`."""
+        """Hold the snapshots of the session with this state and these servers."""
         self._transaction = state.transaction
         self._servers = servers
         self._metrics = metrics
 
-    def divides(self, command: Command, outcome: CommandOutcome) -> bool:
+    def needs_same_snapshot(self, command: Command, outcome: CommandOutcome) -> bool:
         """Whether a command for the primary is to see there what was seen on a replica."""
         needs = self._transaction.needs(command.statement, outcome.may_write, command.text)
         return needs == "same"
 
-    def asks(self, primary: ServerConnection, command: Command, outcome: CommandOutcome) -> bool:
-        """Whether a command waits for what the primary's snapshot shows, or for its refusal."""
-        if not self.divides(command, outcome):
+    def ask_or_roll_back(
+        self, primary: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> bool:
+        """Ask what the primary's snapshot shows, or roll back where that is known to differ.
+
+        Returns:
+            Whether the command waits for the primary's answer to that.
+        """
+        if not self.needs_same_snapshot(command, outcome):
             return False
         if self._transaction.stage != SNAPSHOT_MOVED:
             primary.send(self._move(primary))

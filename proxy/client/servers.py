@@ -322,13 +322,13 @@ class Servers:
         connection = self._replicas.get(server)
         if connection is None:
             return None
-        if connection.epoch != server.epoch and not self.ends_transaction_on(connection):
+        if connection.epoch != server.epoch and not self.has_open_snapshot(connection):
             return None
         if connection.mirror.schema and not self._state.schema:
             return None  # a selected schema cannot be unset
         return connection
 
-    def ends_transaction_on(self, connection: ServerConnection) -> bool:
+    def has_open_snapshot(self, connection: ServerConnection) -> bool:
         """Whether a replica that was taken out of use has the snapshot of an open transaction.
 
         That goes on there until it ends, on the connection that it began on.

@@ -293,7 +293,7 @@ class ClientSession:
         if (
             connection.busy
             or connection is self._servers.active
-            or self._servers.ends_transaction_on(connection)
+            or self._servers.has_open_snapshot(connection)
             or prepared.has_cursor_on(connection)
         ):
             return False
@@ -417,10 +417,10 @@ class ClientSession:
         asking = self._current.stage == ASKING
         if self._servers.active is primary:
             self._servers.deactivate()
-            self._read_timers.in_time()
+            self._read_timers.cancel_timer()
             self._current.answer.held = b""
         elif asking:
-            self._read_timers.in_time()  # it is asked anew, with a time limit of its own
+            self._read_timers.cancel_timer()  # it is asked anew, with a time limit of its own
         self._dispatch.leave()
         if self._shared.probes.leads(self) or asking:
             self._shared.probes.leave(self)

@@ -79,7 +79,7 @@ FALLBACKS: Final = Definition(
 )
 CROWDED: Final = Definition(
     "tidegate_fallbacks_crowded_total",
-    "Reads for which the replicas lagged too much and primary-fallback-rate was used up, by what"
+    "Reads for which all replicas were too late and primary-fallback-rate was used up, by what"
     " became of them.",
     ("result",),
 )
@@ -203,7 +203,7 @@ SPLIT_CONFLICTS: Final = Definition(
 )
 WAITS_KILLED: Final = Definition(
     "tidegate_waits_killed_total",
-    "Waits on a replica that were ended by KILL QUERY because their client had left.",
+    "Waits on a replica that were ended by KILL because their client had left.",
 )
 KILLS_UNANSWERED: Final = Definition(
     "tidegate_kills_unanswered_total",

@@ -213,5 +213,8 @@ def switched(literal: str, flags: str) -> tuple[str, str] | None:
 
 
 def pins(name: str, value: str | None) -> bool:
-    """Whether a variable of `PINNING` keeps the session on the primary; None if not known."""
+    """Whether a variable of `PINNING` keeps the session on the primary.
+
+    `value` is its text; None if nobody knows it, which keeps the session there.
+    """
     return value is None or value.strip("'\"").replace(" ", "").upper() not in PINNING[name]

@@ -73,7 +73,7 @@ class ReadEvents:
 
     def on_probe(self, answer: ProbeAnswer | None) -> Step:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
-        self._read_timers.in_time()
+        self._read_timers.cancel_timer()
         self._current.outcome.dispatched_us = utc_us()
         executed = None if answer is None else answer.executed
         owned = EMPTY if answer is None else self._shared.topology.committed(answer.owned)
@@ -81,7 +81,7 @@ class ReadEvents:
 
     def primary_silent(self) -> Step:
         """The primary did not say what it has, or not within the read's budget."""
-        self._read_timers.in_time()
+        self._read_timers.cancel_timer()
         self._current.outcome.dispatched_us = utc_us()
         return self._read.primary_silent(self._now())
 
@@ -107,7 +107,7 @@ class ReadEvents:
 
     def turn_came(self) -> Step:
         """The delay is over."""
-        self._read_timers.in_time()
+        self._read_timers.cancel_timer()
         return self._read.turn_came(self._now())
 
     # Servers answer questions in front of it
@@ -124,7 +124,7 @@ class ReadEvents:
         """The WAIT in front of the statement was answered."""
         read, outcome = self._read, self._current.outcome
         outcome.wait_us = waited_us = self._since_dispatch()
-        self._read_timers.in_time()
+        self._read_timers.cancel_timer()
         confirm = read.decision is not None and read.decision.confirm
         result, confirmation = wait_result(
             replica, waited_us, self._metrics, confirm=confirm, order=read.asks_order
@@ -199,7 +199,7 @@ class ReadEvents:
 
     def _after_settling(self) -> list[Server]:
         """The WAIT is over; which replicas could be sent the statement at once."""
-        self._read_timers.in_time()
+        self._read_timers.cancel_timer()
         outcome, now_us = self._current.outcome, utc_us()
         outcome.wait_us += now_us - outcome.dispatched_us
         outcome.dispatched_us = now_us

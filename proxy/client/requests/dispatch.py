@@ -155,9 +155,9 @@ class Dispatch:
             return
         self._current.on_sent()
         self._servers.activate(primary)
-        asks = self._asks_replica(primary)
+        asks = self._ask_found_rows_of_replica(primary)
         settles = not asks and self._settles(primary)
-        if asks or self._asks_primary(primary, settles=settles):
+        if asks or self._ask_in_front(primary, settles=settles):
             if not command.packet:
                 self._long.hold()
             return  # what is answered goes on
@@ -225,23 +225,23 @@ class Dispatch:
             command, self._state, self._topology, self._now()
         ):
             return False
-        if self._is_lost(primary, command):
+        if self._would_lose_diagnostics(primary, command):
             outcome.unsettled = True
             return False  # it would be told of the WAIT
         return True
 
-    def _asks_primary(self, primary: ServerConnection, *, settles: bool) -> bool:
+    def _ask_in_front(self, primary: ServerConnection, *, settles: bool) -> bool:
         """Ask the primary what the command must wait for, if there is such a thing."""
         command, outcome = self._current.command, self._current.outcome
         if settles and command_batch.can_wait(command):
             self.save_found_rows(primary)
             budget = command.rules.wait_budget
             primary.send(wait_for_owned(budget, primary.query_attributes, self._seen(command)))
-            self._read_timers.after_wait(budget + self._probes.patience)
+            self._read_timers.limit_primary_wait(budget + self._probes.patience)
             return True
-        if self._snapshots.divides(command, outcome):
+        if self._snapshots.needs_same_snapshot(command, outcome):
             self.save_found_rows(primary)
-            return self._snapshots.asks(primary, command, outcome)
+            return self._snapshots.ask_or_roll_back(primary, command, outcome)
         return False
 
     def _seen(self, command: Command) -> GtidSet:
@@ -290,13 +290,13 @@ class Dispatch:
             behind += ask_roles(primary.query_attributes)
         return behind
 
-    def _is_lost(self, primary: ServerConnection, command: Command) -> bool:
+    def _would_lose_diagnostics(self, primary: ServerConnection, command: Command) -> bool:
         """Whether a command asks the primary for what its own statements in front would change."""
-        session = self._state.diagnostics
+        session_area = self._state.diagnostics
         wanted = diagnostics.parts_asked(command) | (
             diagnostics.parts_required(command) & CONDITIONS
         )
-        return session.is_at(primary.area, wanted) and not session.survives(wanted)
+        return session_area.is_at(primary.area, wanted) and not session_area.survives(wanted)
 
     def _replay(
         self, connection: ServerConnection, command: Command, wanted: int, front: Batch
@@ -317,18 +317,18 @@ class Dispatch:
             )  # too much for what it may keep, or the wrong thing
         return by
 
-    def _asks_replica(self, primary: ServerConnection) -> bool:
+    def _ask_found_rows_of_replica(self, primary: ServerConnection) -> bool:
         """Ask the replica that alone knows FOUND_ROWS(), if the command asks the primary for it."""
-        session = self._state.diagnostics
-        area = session.found_at
-        if area is None or area is primary.area or session.found_rows != NOT_KNOWN:
+        session_area = self._state.diagnostics
+        area = session_area.found_at
+        if area is None or area is primary.area or session_area.found_rows != NOT_KNOWN:
             return False
         if not diagnostics.parts_asked(self._current.command) & FOUND_ROWS:
             return False
         replica = self._servers.replica(area.server)
         if replica is None or replica.area is not area or replica.busy or replica.lost:
             return False
-        if not session.is_at(area, FOUND_ROWS):
+        if not session_area.is_at(area, FOUND_ROWS):
             return False
         replica.send(ask_found_rows(replica.query_attributes))
         self._asked = replica

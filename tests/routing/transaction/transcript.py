@@ -296,9 +296,11 @@ class Play:
         if transaction.left_on_replica:
             self.servers.end_transactions()
         moved = transaction.stage == SNAPSHOT_MOVED
-        if transaction.snapshot is not None and self.snapshots.asks(primary, command, outcome):
+        if transaction.snapshot is not None and self.snapshots.ask_or_roll_back(
+            primary, command, outcome
+        ):
             self._snapshots_shown()
-            if moved or self.snapshots.asks(primary, command, outcome):
+            if moved or self.snapshots.ask_or_roll_back(primary, command, outcome):
                 self.session.on_rollback(AUTOCOMMIT)
                 return False
         primary.send(self.settings.in_front(primary, command, outcome))
