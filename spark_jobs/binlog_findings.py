@@ -81,10 +81,11 @@ def look(
             count for which GTIDs are named, when they were sent, and which servers were met again.
     """
     from spark_jobs import binlog_evidence, binlog_source
+    from spark_jobs.timestamps import computed, published
 
     def kept(table: "DataFrame", title: str) -> "DataFrame":
-        table.write.mode("overwrite").parquet(str(out / title))
-        return spark.read.parquet(str(out / title))
+        published(table).write.mode("overwrite").parquet(str(out / title))
+        return computed(spark.read.parquet(str(out / title)), table.schema)
 
     def first(table: "DataFrame", *order: str) -> list[Row]:
         return [Row(row.asDict()) for row in table.orderBy(*order).limit(_SHOWN).collect()]

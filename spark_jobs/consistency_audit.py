@@ -20,6 +20,7 @@ from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
 from spark_jobs.schema import JUDGED, RUN
+from spark_jobs.timestamps import computed, published, published_schema
 from spark_jobs.verdict import Verdict
 
 
@@ -45,13 +46,13 @@ def write(
         JUDGED: one row per read, including those already there.
     """
     judged = transform(records, history, clock_error_us, unsteady, left)
-    judged.write.mode("append").parquet(str(folder))
+    published(judged).write.mode("append").parquet(str(folder))
     return kept(records.sparkSession, folder)
 
 
 def kept(spark: SparkSession, folder: Path) -> DataFrame:
     """Read the judged reads: JUDGED."""
-    return spark.read.schema(JUDGED).parquet(str(folder))
+    return computed(spark.read.schema(published_schema(JUDGED)).parquet(str(folder)), JUDGED)
 
 
 def transform(

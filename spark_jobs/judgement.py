@@ -24,6 +24,7 @@ from spark_jobs.columns.tellings import Told
 from spark_jobs.primary_history import History
 from spark_jobs.procedure import Suspects
 from spark_jobs.schema import JUDGED, PROCEDURE
+from spark_jobs.timestamps import published
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,7 +117,7 @@ def reach(
         persisted.append(lapsed)
         lapses = lapsed.count()
     if lapses:
-        lapsed.write.mode("overwrite").parquet(str(out / "procedure"))
+        published(lapsed).write.mode("overwrite").parquet(str(out / "procedure"))
     else:
         small_table.write([], PROCEDURE, out / "procedure")
     return Judgement(

@@ -22,6 +22,10 @@ from spark_jobs.verdict import Verdict
 VERSION: Final = 1
 """Version of the layout and of summaries. It changes with a new meaning, not with a new field."""
 
+TABLES_VERSION: Final = 2
+"""Version of the tables. It changes where a column goes, or changes its type or its meaning; a new
+column does not change it. Version 1 had whole microseconds in place of timestamps."""
+
 _JUDGEMENT: Final = re.compile(r"judgement=([1-9][0-9]*)")
 _STAGED: Final = "_staged"
 _SUMMARY: Final = "summary.json"
@@ -33,6 +37,7 @@ class Summary:
 
     Attributes:
         version: VERSION.
+        tables: version of the tables beside it (`docs/audit-tables.md`).
         date: the day, ``YYYY-MM-DD``.
         judgement: its number, from 1.
         judged_us: when the judgement began, UTC µs.
@@ -64,6 +69,7 @@ class Summary:
     """
 
     version: int = VERSION
+    tables: int = TABLES_VERSION
     date: str
     judgement: int
     judged_us: int
@@ -254,6 +260,7 @@ def read_summary(folder: Path) -> Summary:
         values = json.loads(path.read_text(encoding="utf-8"))
         if values["version"] != VERSION:
             raise OSError(f"{path} is of version {values['version']}, not {VERSION}.")
+        values.setdefault("tables", 1)
         return Summary(**{field.name: values[field.name] for field in fields(Summary)})
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{path} is no summary of a judgement: {error!r}") from error

@@ -15,13 +15,17 @@ from pyspark.sql.types import (
     LongType,
     StringType,
     StructType,
+    TimestampType,
 )
+
+from spark_jobs.timestamps import published_row, published_schema
 
 _TYPES: Final = (
     (LongType(), pa.int64()),
     (StringType(), pa.string()),
     (BooleanType(), pa.bool_()),
     (DoubleType(), pa.float64()),
+    (TimestampType(), pa.timestamp("us", "UTC")),
 )
 
 
@@ -46,14 +50,22 @@ def to_arrow(schema: StructType) -> pa.Schema:
     return pa.schema([(it.name, to_arrow_type(it.dataType)) for it in schema])
 
 
+def published_arrow(schema: StructType) -> pa.Schema:
+    """The Arrow schema for a table as people query it (`timestamps`)."""
+    return to_arrow(published_schema(schema))
+
+
 def write(rows: Sequence[Mapping[str, object]], schema: StructType, folder: Path) -> None:
     """Write a table to a directory of Parquet, as Spark does; an earlier one is replaced.
 
+    Points in time become timestamps (`timestamps`).
+
     Args:
         rows: values by the names of columns.
-        schema: the table's schema.
+        schema: the columns of `rows`.
         folder: the directory.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(list(rows), to_arrow(schema)), folder / "part-0.parquet")
+    table = pa.Table.from_pylist([published_row(it) for it in rows], published_arrow(schema))
+    pq.write_table(table, folder / "part-0.parquet")

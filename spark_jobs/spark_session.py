@@ -22,6 +22,8 @@ JAVA_NEEDED: Final = 17
 
 SQL_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
+    # Spark's default for timestamps in Parquet is INT96, which other readers no longer expect.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # For columns that are derived from each other, the optimizer's inferred constraints would grow
     # until memory is exhausted.
     "spark.sql.constraintPropagation.enabled": "false",

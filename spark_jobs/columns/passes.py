@@ -348,7 +348,7 @@ class Passes:
             told: the result of `tell`.
             laid: the folder of the series.
             history: the history of the primaries.
-            reads: takes JUDGED of the settled reads, as Parquet.
+            reads: takes JUDGED of the settled reads, as people query it, as Parquet.
         """
         marks = self._marks(history)
         doubted, doubts_ = self._doubted(told, history, marks)
@@ -370,7 +370,7 @@ class Passes:
         """The tallies of judged reads.
 
         Args:
-            reads: JUDGED, as Parquet.
+            reads: JUDGED, as people query it (`timestamps`), as Parquet.
         """
         its = list(pieces(sorted(map(str, reads.glob("*.parquet"))), _ROWS))
         found = self._total(its, traffic.of_reads)

@@ -83,7 +83,11 @@ def write(tables: Sequence[pa.Table], folder: Path, piece: Piece) -> None:
     """
     if tables:
         schema = tables[0].schema
-        texts = [it.name for it in schema if not pa.types.is_integer(it.type)]
+        texts = [
+            it.name
+            for it in schema
+            if not (pa.types.is_integer(it.type) or pa.types.is_timestamp(it.type))
+        ]
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{hashes.of(f'{piece.path} {piece.groups}') & (2**64 - 1):016x}.parquet"
         aside = folder / f".{name}.{os.getpid()}"

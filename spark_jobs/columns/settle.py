@@ -32,7 +32,8 @@ from spark_jobs.columns.series import DOUBT, OWN, SEEN, SHOWN, Series
 from spark_jobs.columns.sets import Sets, covered_by
 from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES
 from spark_jobs.schema import JUDGED, READ
-from spark_jobs.small_table import to_arrow_type
+from spark_jobs.small_table import published_arrow
+from spark_jobs.timestamps import published_table
 from spark_jobs.verdict import Finding, Verdict
 
 LAST: Final = 8
@@ -83,7 +84,7 @@ def settle(piece: Piece, plan: Plan, folder: Path, reads: Path) -> Settled:
         piece: the piece.
         plan: what is known of the log.
         folder: takes ``left`` (LEFT) and ``suspects`` (RUN and `seq`), as Parquet.
-        reads: takes JUDGED of the settled reads, as Parquet.
+        reads: takes JUDGED of the settled reads, as people query it (`timestamps`), as Parquet.
     """
     found = Settled()
     written: defaultdict[str, list[pa.Table]] = defaultdict(list)
@@ -178,7 +179,7 @@ class _Reads:
             "understated": pa.array(np.zeros(len(rows), bool)),
             "since_write_us": pa.array(since, mask=unknown),
         }
-        return pa.table(columns)
+        return published_table(columns)
 
     def _where(self, plain: Flags, name: str, rows: Numbers) -> pa.Array:
         if not plain.any():
@@ -530,7 +531,7 @@ def _of(codes: Numbers, values: Sequence[str]) -> pa.Array:
 
 
 def _nothing_missed(count: int) -> pa.Array:
-    empty = to_arrow_type(JUDGED["missed"].dataType)
+    empty = published_arrow(JUDGED).field("missed").type
     return pa.array([[]], empty).take(pa.array(np.zeros(count, np.int64)))
 
 

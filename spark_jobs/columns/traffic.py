@@ -12,6 +12,7 @@ from spark_jobs.columns.chunk import EVERYTHING, Chunk, Rules
 from spark_jobs.columns.piece import Piece, batches, read
 from spark_jobs.columns.tally import Tally
 from spark_jobs.schema import JUDGED, RECORD
+from spark_jobs.timestamps import computed_batch, published_name
 
 COLUMNS: Final = (*lag_analysis.COLUMNS, *routing_mix.COLUMNS, *gtid_growth.COLUMNS)
 """The columns of records that are looked at."""
@@ -67,10 +68,11 @@ def of_reads(piece: Piece) -> Tables:
     """The tallies of judged reads.
 
     Args:
-        piece: JUDGED.
+        piece: JUDGED, as people query it (`timestamps`).
     """
-    names = dict.fromkeys((*consistency_tally.COLUMNS, *lag_analysis.READ_COLUMNS))
-    chunks = (Chunk(batch, EVERYTHING) for batch in batches(piece, list(names)))
+    columns = dict.fromkeys((*consistency_tally.COLUMNS, *lag_analysis.READ_COLUMNS))
+    names = list(map(published_name, columns))
+    chunks = (Chunk(computed_batch(batch), EVERYTHING) for batch in batches(piece, names))
     parts = (
         {**consistency_tally.tallies(chunk), **lag_analysis.tallies_of_reads(chunk)}
         for chunk in chunks

@@ -94,12 +94,13 @@ def tallies(
     from spark_jobs.columns import traffic
     from spark_jobs.columns.chunk import EVERYTHING
     from spark_jobs.columns.piece import pieces, read
+    from spark_jobs.timestamps import published
 
     lines, files = parsed
     records = ingest.number(lines)
     judged = consistency_audit.transform(records, primary_history.learn(records))
     folder = tmp_path_factory.mktemp("reads") / "reads"
-    judged.repartition(2).write.parquet(str(folder))
+    published(judged).repartition(2).write.parquet(str(folder))
     found = [
         traffic.of_records(chunk)
         for piece in files

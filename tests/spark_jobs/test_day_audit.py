@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from examples.audit_queries import answers
 from spark_jobs import nightly
 from spark_jobs.day import HOUR_US, Day
+from tests.spark_jobs.audit_tables import columns, documented
 from tests.spark_jobs.binary_log import binary_log
 from tests.spark_jobs.routing_log import UUID, Clock, Run, save
 
@@ -100,6 +102,16 @@ def test_a_night(
     assert "6 statements in 1 run" in report
     assert len(list((out / "store" / "records").glob("take=*"))) == 2
     assert spark.read.parquet(str(kept / "reads")).count() == 4
+    for table in sorted(folder.name for folder in kept.iterdir() if folder.is_dir()):
+        assert documented(table) == columns(spark.read.parquet(str(kept / table))), table
+    answered = {question: answer.collect() for question, answer in answers(spark, out)}
+    assert len(answered) == 6
+    (broken,) = answered["Which reads broke a promise, and which statement's write did they miss?"]
+    assert (broken.missing, broken.server) == (f"{P}:7-8", "r1:3306")
+    assert broken.arrived_at.date() == DAY.date
+    promised = answered["Was every promise kept, day by day?"]
+    assert sum(row.reads for row in promised) == 4
+    assert sum(row.broken for row in promised) == 1
 
 
 def test_two_audits_do_not_write_to_one_directory(
