@@ -127,7 +127,7 @@ def judge(
             unread=log.unread,
             unknown=log.unknown,
             min_coverage=min_coverage,
-            notes=[*log.notes, *found.told, *past_proxies.sentences],
+            notes=[*log.notes, *found.sentences, *past_proxies.sentences],
             unreported=past_proxies.transactions,
             faults=keep(log_integrity.faults(survey), schema.FAULTS, "faults"),
             runs=keep(

@@ -58,9 +58,9 @@ def bounds(records: DataFrame) -> dict[tuple[int, int], int]:
 
 def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
     """``source`` (server and TSID), ``number``, ``what``, ``seat``, ``us``."""
-    place = fn.lit(None).cast("int")
+    seat = fn.lit(None).cast("int")
     for number, row in enumerate(seats):
-        its = (
+        is_of_seat = (
             (fn.col("clock") == row.clock)
             & (fn.col("server_uuid") == row.server_uuid)
             & fn.col("incarnation").eqNullSafe(fn.lit(row.incarnation))
@@ -68,7 +68,7 @@ def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
             & (fn.col("worker") == row.worker)
             & (fn.col("proxy") == row.proxy)
         )
-        place = fn.when(its, number).otherwise(place)
+        seat = fn.when(is_of_seat, number).otherwise(seat)
     text = fn.explode(
         fn.array_compact(
             fn.array(
@@ -89,7 +89,7 @@ def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
     )
     uuid = fn.regexp_extract("item", "^([^:]+)", 1)
     return (
-        tells.select(place.alias("seat"), "server_uuid", "dispatched_us", "ended_us", text)
+        tells.select(seat.alias("seat"), "server_uuid", "dispatched_us", "ended_us", text)
         .where(fn.col("seat").isNotNull())
         .select("seat", "server_uuid", "dispatched_us", "ended_us", "col.*")
         .withColumn("item", fn.explode(items(fn.col("gtids"))))
@@ -105,8 +105,8 @@ def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
 
 
 def _told(gtids: Column, where: Column, *, whole: bool) -> Column:
-    told = fn.struct(gtids.alias("gtids"), fn.lit(whole).alias("is_whole"))
-    return fn.when(where, told)
+    gtids_told = fn.struct(gtids.alias("gtids"), fn.lit(whole).alias("is_whole"))
+    return fn.when(where, gtids_told)
 
 
 def items(gtids: Column) -> Column:
@@ -175,16 +175,16 @@ def _between(seats: list[Row], compared: list[Row]) -> dict[tuple[int, int], int
         from_us, to_us = spans.get(_reign(seat), (seat.from_us, seat.to_us))
         spans[_reign(seat)] = min(from_us, seat.from_us), max(to_us, seat.to_us)
     for row in compared:
-        mine = seats[row.seat]
-        from_us, to_us = spans[_reign(mine)]
+        seat = seats[row.seat]
+        from_us, to_us = spans[_reign(seat)]
         for number, other in enumerate(seats):
             behind = row[f"behind_{number}"]
             # Without an overlap it may not have been the same incarnation of the primary.
-            its_from_us, its_to_us = spans[_reign(other)]
-            overlap = from_us <= its_to_us and its_from_us <= to_us
-            if behind is not None and overlap and mine.clock != other.clock:
-                found[mine.clock, other.clock].append(behind)
-    return {pair: min(its) for pair, its in found.items()}
+            other_from_us, other_to_us = spans[_reign(other)]
+            overlap = from_us <= other_to_us and other_from_us <= to_us
+            if behind is not None and overlap and seat.clock != other.clock:
+                found[seat.clock, other.clock].append(behind)
+    return {pair: min(differences) for pair, differences in found.items()}
 
 
 def _reign(seat: Row) -> tuple[object, ...]:

@@ -44,8 +44,8 @@ def solve(clocks: Iterable[int], bounds: Mapping[tuple[int, int], int]) -> Offse
     ahead: dict[int, int] = {}
     error_us = slack_us = 0
     for order in _connected(list(clocks), bounds):
-        its = {pair: most for pair, most in bounds.items() if pair[0] in order}
-        offsets = _solve(order, its)
+        compared = {pair: most for pair, most in bounds.items() if pair[0] in order}
+        offsets = _solve(order, compared)
         ahead |= offsets.ahead_us
         error_us = max(error_us, offsets.error_us)
         slack_us = max(slack_us, offsets.slack_us)
@@ -58,7 +58,7 @@ def _connected(order: list[int], bounds: Mapping[tuple[int, int], int]) -> list[
     for a, b in bounds:
         old, new = part[a], part[b]
         if old != new:
-            part = {clock: new if its == old else its for clock, its in part.items()}
+            part = {clock: new if now == old else now for clock, now in part.items()}
     parts: dict[int, list[int]] = {}
     for clock in order:
         parts.setdefault(part[clock], []).append(clock)

@@ -133,7 +133,9 @@ class Clocks:
         if self.steps:
             return None
         return tuple(
-            ((it.proxy, it.worker, it.run), it.ahead_us) for it in self.found if it.ahead_us
+            ((clock.proxy, clock.worker, clock.run), clock.ahead_us)
+            for clock in self.found
+            if clock.ahead_us
         )
 
     @property
@@ -143,18 +145,18 @@ class Clocks:
 
     def rows(self) -> list[dict[str, object]]:
         """The rows of CLOCKS."""
-        return [{**it._asdict(), "error_us": self.error_us} for it in self.found]
+        return [{**clock._asdict(), "error_us": self.error_us} for clock in self.found]
 
     @property
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """A sentence for the report; none if all clocks agree."""
         if not self.found:
             return []
-        its = [_told(it) for it in self.found if it.ahead_us or it.back_us]
-        more = f"; and {len(its) - _TOLD} more" if len(its) > _TOLD else ""
+        sentences = [_sentence(clock) for clock in self.found if clock.ahead_us or clock.back_us]
+        more = f"; and {len(sentences) - _TOLD} more" if len(sentences) > _TOLD else ""
         return [
-            f"Clocks do not agree, as the log itself shows: {'; '.join(its[:_TOLD])}{more}. Times "
-            f"were corrected by that; corrected times may still be off by {span(self.error_us)}."
+            f"Clocks do not agree, as the log itself shows: {'; '.join(sentences[:_TOLD])}{more}. "
+            f"Times were corrected by that; corrected times may still be off by {span(self.error_us)}."
         ]
 
     def corrected(self, records: DataFrame) -> DataFrame:
@@ -168,35 +170,47 @@ class Clocks:
         """
         if not self.found:
             return records
-        ahead = {(it.proxy, it.worker, it.run, it.from_seq): it.ahead_us for it in self.found}
+        ahead = {
+            (clock.proxy, clock.worker, clock.run, clock.from_seq): clock.ahead_us
+            for clock in self.found
+        }
         steps = dict(self.steps)
-        runs = dict.fromkeys((it.proxy, it.worker, it.run) for it in self.found)
-        now = {
+        runs = dict.fromkeys((clock.proxy, clock.worker, clock.run) for clock in self.found)
+        ahead_now = {
             run: [ahead.get((*run, seq), 0) for seq in _begins(steps.get(run, ()))] for run in runs
         }
-        here, before = _by_run(now, steps), _by_run(now, steps, earlier=True)
+        ahead_here, ahead_before = (
+            _by_run(ahead_now, steps),
+            _by_run(ahead_now, steps, earlier=True),
+        )
         own = fn.col("ended_us")
         # A record that began before a step and ended after it has times of both clocks.
         begun = {
-            name: fn.when(fn.col(name) > own, fn.col(name) - before).otherwise(fn.col(name) - here)
+            name: fn.when(fn.col(name) > own, fn.col(name) - ahead_before).otherwise(
+                fn.col(name) - ahead_here
+            )
             for name in (*_BEGUN, "moment_us")
         }
-        rest = {name: fn.col(name) - here for name in ("ended_us", "since_us")}
+        rest = {name: fn.col(name) - ahead_here for name in ("ended_us", "since_us")}
         return records.withColumns(begun | rest).select(NUMBERED.names)
 
 
 def ahead_us(runs: Iterable[tuple[_Run, int]]) -> Column:
     """How far a record's clock is ahead, given that of some runs; 0 for other runs."""
-    return _by_run({run: [its] for run, its in runs}, {})
+    return _by_run({run: [ahead] for run, ahead in runs}, {})
 
 
-def _told(it: Clock) -> str:
-    whose = f"{it.proxy}, worker {it.worker}, run {it.run}"
-    back = "" if it.back_us is None else f" was set back by {span(it.back_us)} at seq {it.from_seq}"
-    if not it.ahead_us:
+def _sentence(clock: Clock) -> str:
+    whose = f"{clock.proxy}, worker {clock.worker}, run {clock.run}"
+    back = (
+        ""
+        if clock.back_us is None
+        else f" was set back by {span(clock.back_us)} at seq {clock.from_seq}"
+    )
+    if not clock.ahead_us:
         return whose + back
-    way = "ahead" if it.ahead_us > 0 else "behind"
-    return f"{whose}{back}{' and' if back else ''} is {span(abs(it.ahead_us))} {way}"
+    way = "ahead" if clock.ahead_us > 0 else "behind"
+    return f"{whose}{back}{' and' if back else ''} is {span(abs(clock.ahead_us))} {way}"
 
 
 def learn(
@@ -213,12 +227,12 @@ def learn(
         spans = _spans(records)
     steps = {} if is_steady else _steps(records)
     numbers = _number(spans, steps)
-    names = {number for its in numbers.values() for number in its}
+    names = {number for clock_numbers in numbers.values() for number in clock_numbers}
     if len(names) < 2:
         return Clocks()
     bounds = _bounds(records, numbers, steps)
-    for run, its in steps.items():
-        for step, (earlier, later) in zip(its, pairwise(numbers[run]), strict=True):
+    for run, run_steps in steps.items():
+        for step, (earlier, later) in zip(run_steps, pairwise(numbers[run]), strict=True):
             pair, fallen = (later, earlier), step.to_us - step.from_us
             bounds[pair] = min(fallen, bounds.get(pair, fallen))
     sizes: defaultdict[int, int] = defaultdict(int)
@@ -236,18 +250,18 @@ def _spans(records: DataFrame) -> dict[_Run, Span]:
     found = records.groupBy(*RUN).agg(
         fn.min("ended_us"), fn.max("ended_us"), fn.count("*").alias("records")
     )
-    return {(it.proxy, it.worker, it.run): Span(*tuple(it)[3:]) for it in found.collect()}
+    return {(row.proxy, row.worker, row.run): Span(*tuple(row)[3:]) for row in found.collect()}
 
 
 def _found(
     numbers: dict[_Run, list[int]], steps: dict[_Run, list[Step]], offsets: Offsets
 ) -> Iterable[Clock]:
-    for run, its in sorted(numbers.items()):
+    for run, clock_numbers in sorted(numbers.items()):
         stepped = steps.get(run, ())
-        if not stepped and not offsets.ahead_us[its[0]]:
+        if not stepped and not offsets.ahead_us[clock_numbers[0]]:
             continue
         backs = [None, *(step.from_us - step.to_us for step in stepped)]
-        for number, seq, back in zip(its, _begins(stepped), backs, strict=True):
+        for number, seq, back in zip(clock_numbers, _begins(stepped), backs, strict=True):
             yield Clock(*run, seq, back, offsets.ahead_us[number])
 
 
@@ -317,15 +331,17 @@ def later(before: tuple[int, int], seq: int, proof_us: int, ended_us: int) -> tu
 def stepped(falls: Iterable[Fall]) -> list[Step]:
     """The steps of one run's clock; statements in flight at a step all show that one step."""
     found: list[Step] = []
-    for it in falls:
+    for fall in falls:
         last = found[-1] if found else None
         if last is not None:
-            in_flight = it.ended_us >= it.last_us and it.begun_us <= last.from_us + _IN_FLIGHT_US
+            in_flight = (
+                fall.ended_us >= fall.last_us and fall.begun_us <= last.from_us + _IN_FLIGHT_US
+            )
             # Or a proof after the statement before this one has shown the step already.
-            if in_flight or it.after < last.seq:
-                found[-1] = last._replace(from_us=max(last.from_us, it.last_us, it.begun_us))
+            if in_flight or fall.after < last.seq:
+                found[-1] = last._replace(from_us=max(last.from_us, fall.last_us, fall.begun_us))
                 continue
-        found.append(Step(it.after, it.seq, max(it.last_us, it.begun_us), it.ended_us))
+        found.append(Step(fall.after, fall.seq, max(fall.last_us, fall.begun_us), fall.ended_us))
     return found
 
 
@@ -335,14 +351,14 @@ def _number(spans: Mapping[_Run, Span], steps: dict[_Run, list[Step]]) -> dict[_
     numbers: dict[_Run, list[int]] = {}
     for runs in _at_one_time(spans):
         backs = [steps.get(run, []) for run in runs]
-        alike = len({len(its) for its in backs}) == 1 and all(
+        alike = len({len(run_steps) for run_steps in backs}) == 1 and all(
             max(step.to_us for step in same) <= min(step.from_us for step in same)
             for same in zip(*backs, strict=True)
         )
-        for run, its in zip(runs, backs, strict=True):
+        for run, run_steps in zip(runs, backs, strict=True):
             if not alike or run == runs[0]:
-                first, count = count, count + len(its) + 1
-            numbers[run] = list(range(first, first + len(its) + 1))
+                first, count = count, count + len(run_steps) + 1
+            numbers[run] = list(range(first, first + len(run_steps) + 1))
     return numbers
 
 
@@ -350,7 +366,7 @@ def _at_one_time(spans: Mapping[_Run, Span]) -> Iterable[list[_Run]]:
     """Group the runs of each proxy that overlap in time."""
     together: list[_Run] = []
     until_us = 0
-    for run, row in sorted(spans.items(), key=lambda it: (it[0][0], it[1].from_us)):
+    for run, row in sorted(spans.items(), key=lambda item: (item[0][0], item[1].from_us)):
         if together and (together[0][0] != run[0] or row.from_us > until_us):
             yield together
             together, until_us = [], 0
@@ -395,16 +411,16 @@ def _by_run(
     With `earlier`, the value before that step.
     """
     key = fn.concat_ws("\0", *RUN)
-    plain = {run: its[0] for run, its in values.items() if not steps.get(run)}
+    plain = {run: run_values[0] for run, run_values in values.items() if not steps.get(run)}
     column = fn.lit(0)
     if plain:
         pairs = ((fn.lit(_key(run)), fn.lit(value)) for run, value in plain.items())
         column = fn.coalesce(fn.create_map(*chain.from_iterable(pairs))[key], column)
-    for run, its in steps.items():
+    for run, run_steps in steps.items():
         if run in values:
-            place = fn.greatest(_behind(its) - int(earlier), fn.lit(0))
-            its_values = fn.array(*(fn.lit(value) for value in values[run]))
-            column = fn.when(key == _key(run), its_values[place]).otherwise(column)
+            step_count = fn.greatest(_behind(run_steps) - int(earlier), fn.lit(0))
+            values_of_run = fn.array(*(fn.lit(value) for value in values[run]))
+            column = fn.when(key == _key(run), values_of_run[step_count]).otherwise(column)
     return column
 
 

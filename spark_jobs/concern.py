@@ -42,20 +42,24 @@ def find(records: DataFrame, reads: DataFrame, history: History) -> Concern:
         history: the primary's, of the same records.
     """
     kinds = {row.owed_in for row in reads.select("owed_in").distinct().collect()}
-    its = records.withColumn("cluster", clusters.column(history.clusters))
+    marked = records.withColumn("cluster", clusters.column(history.clusters))
     sessions = reads.select(*SESSION).distinct().withColumn("in_session", fn.lit(True))
-    its = its.join(fn.broadcast(sessions), [*SESSION], "left")
+    marked = marked.join(fn.broadcast(sessions), [*SESSION], "left")
     deep = fn.bool_or(fn.col("level").isin(*SEEN_LEVELS))
     counts, claims = [fn.col("in_session")], [fn.col("in_session")]
     tells = fn.col("is_unnamed") | (fn.col("named") != "") | fn.col("whole").isNotNull()
     for kind in kinds & _KEYS.keys():
         # Whether some read of the group remembers what was seen; null in other groups.
         whose = reads.where(fn.col("owed_in") == kind).groupBy(*_KEYS[kind])
-        its = its.join(fn.broadcast(whose.agg(deep.alias(f"of_{kind}"))), [*_KEYS[kind]], "left")
+        marked = marked.join(
+            fn.broadcast(whose.agg(deep.alias(f"of_{kind}"))), [*_KEYS[kind]], "left"
+        )
         remembers = fn.col(f"of_{kind}")
         counts.append(remembers.isNotNull() & (remembers | tells))
         claims.append(remembers)
     no = fn.lit(False)
-    found = its.where(reduce(or_, (fn.coalesce(it, no) for it in counts)))
-    backed = found.where(fn.col("is_read") & reduce(or_, (fn.coalesce(it, no) for it in claims)))
+    found = marked.where(reduce(or_, (fn.coalesce(flag, no) for flag in counts)))
+    backed = found.where(
+        fn.col("is_read") & reduce(or_, (fn.coalesce(flag, no) for flag in claims))
+    )
     return Concern(found.select(NUMBERED.names), backed.select(NUMBERED.names))

@@ -71,25 +71,30 @@ class Event(NamedTuple):
 _READ_FROM: Final = Event._fields.index(READ[0])
 
 
-def claim_of(it: Event) -> tuple[GtidSet, Finding]:
+def claim_of(event: Event) -> tuple[GtidSet, Finding]:
     """The set that the proof claims the server to have, and the finding if that is too small."""
-    if it.proof not in ("known", "waited") or it.proof_set is None:
+    if event.proof not in ("known", "waited") or event.proof_set is None:
         return GtidSet(), Finding.NO_PROOF
     try:
-        claim = parse(it.proof_set)
+        claim = parse(event.proof_set)
     except MalformedGtidSetError:
         return GtidSet(), Finding.MALFORMED_PROOF
-    if it.proof == "known":
+    if event.proof == "known":
         return claim, Finding.KNOWN_TOO_SMALL
     return claim, Finding.WAITED_TOO_SMALL
 
 
-def shown_by(it: Event) -> str:
+def shown_by(event: Event) -> str:
     """What a read's answer certainly showed: its proof's set, as far as evidence backs it."""
-    if not it.is_read or it.outcome != "ok" or it.role != "replica" or it.proof_set is None:
+    if (
+        not event.is_read
+        or event.outcome != "ok"
+        or event.role != "replica"
+        or event.proof_set is None
+    ):
         return ""
-    if it.proof == "waited" or (it.proof == "known" and it.unbacked == ""):
-        return it.proof_set
-    if it.proof == "known" and it.unbacked:
-        return parse(it.proof_set).minus(parse(it.unbacked)).text()
+    if event.proof == "waited" or (event.proof == "known" and event.unbacked == ""):
+        return event.proof_set
+    if event.proof == "known" and event.unbacked:
+        return parse(event.proof_set).minus(parse(event.unbacked)).text()
     return ""

@@ -69,22 +69,25 @@ def transform(records: DataFrame, history: History, reads: DataFrame | None = No
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
     """Keep the events of these reads, and of the servers that answered them."""
-    its = fn.broadcast(reads.select(*RUN, "seq"))
+    keys = fn.broadcast(reads.select(*RUN, "seq"))
     servers = ("server_uuid", "incarnation")
     named = reads.where("server_uuid is not null").select(*RUN, *servers).distinct()
     same = reduce(
-        and_, (fn.col(f"one.{it}").eqNullSafe(fn.col(f"its.{it}")) for it in (*RUN, *servers))
+        and_,
+        (fn.col(f"shown.{name}").eqNullSafe(fn.col(f"named.{name}")) for name in (*RUN, *servers)),
     )
     what = fn.col("what")
-    shown = events.where(what == _SHOWN).alias("one")
+    shown = events.where(what == _SHOWN).alias("shown")
     return (
         events.where(what == _MARK)
         .unionAll(
             events.where(what == _READ)
-            .join(its, [*RUN, "seq"], "left_semi")
+            .join(keys, [*RUN, "seq"], "left_semi")
             .select(*_Event._fields)
         )
-        .unionAll(shown.join(fn.broadcast(named).alias("its"), same, "left_semi").select("one.*"))
+        .unionAll(
+            shown.join(fn.broadcast(named).alias("named"), same, "left_semi").select("shown.*")
+        )
     )
 
 
@@ -92,9 +95,9 @@ def _events(records: DataFrame, history: History) -> DataFrame:
     cluster = clusters.column(history.clusters).alias("cluster")
     proof, proof_set, kind = fn.col("proof"), fn.col("proof_set"), fn.col("kind")
     ended, dispatched = fn.col("ended_us"), fn.col("dispatched_us")
-    statement, told = kind == "statement", fn.col("told")
+    statement, evidence = kind == "statement", fn.col("evidence")
     on_replica = fn.col("role").eqNullSafe("replica")
-    tellings = (
+    kinds = (
         fn.when(kind == "proof", "proof"),
         fn.when(statement & (proof == "waited"), "wait"),
         fn.when(statement & (fn.col("observed") != ""), "report"),
@@ -103,19 +106,19 @@ def _events(records: DataFrame, history: History) -> DataFrame:
     # A read that waited ran after its own WAIT, so the WAIT counts as evidence for it.
     waited = dispatched + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
     shown = (
-        records.withColumn("told", fn.explode(fn.array_compact(fn.array(*tellings))))
+        records.withColumn("evidence", fn.explode(fn.array_compact(fn.array(*kinds))))
         .select(
             *RUN,
             "seq",
             cluster,
-            fn.when(told.isin("wait", "read"), waited).otherwise(ended).alias("at_us"),
-            fn.when(told == "read", _READ).otherwise(_SHOWN).alias("what"),
+            fn.when(evidence.isin("wait", "read"), waited).otherwise(ended).alias("at_us"),
+            fn.when(evidence == "read", _READ).otherwise(_SHOWN).alias("what"),
             "server_uuid",
             "incarnation",
             "session",
             "snapshot_us",
-            fn.when(told == "report", fn.col("observed"))
-            .when((told != "read") | (proof == "known"), proof_set)
+            fn.when(evidence == "report", fn.col("observed"))
+            .when((evidence != "read") | (proof == "known"), proof_set)
             .alias("gtids"),
         )
         .select(*_Event._fields)
@@ -132,7 +135,10 @@ def _events(records: DataFrame, history: History) -> DataFrame:
             "at_us",
             fn.lit(_MARK).alias("what"),
             nothing.cast("string").alias("server_uuid"),
-            *(nothing.cast("long").alias(it) for it in ("incarnation", "session", "snapshot_us")),
+            *(
+                nothing.cast("long").alias(name)
+                for name in ("incarnation", "session", "snapshot_us")
+            ),
             "gtids",
         )
     )

@@ -51,13 +51,13 @@ def transform(
         counts only if clocks differ by as much as they may. `turn` sorts ends before arrivals of
         the same microsecond.
     """
-    told = (
+    counted = (
         records.select(*NUMBERED.names, clusters.column(history.clusters).alias("cluster"))
         .where((fn.col("kind") == "statement") | fn.col("whole").isNotNull())
         .join(backing.select(BACKING.names), [*RUN, "seq"], "left")
     )
     placed = (
-        place(told, clock_error_us=clock_error_us)
+        place(counted, clock_error_us=clock_error_us)
         .withColumn("observed", fn.coalesce("whole", "observed"))
         .join(_wanted(records, history), [*GROUP], "left")
     )
@@ -126,7 +126,7 @@ def _places(kinds: Collection[str], clock_error_us: int) -> list[Column]:
         "cluster": tells_all,
     }
     judged = fn.when(fn.col("is_judged") & (fn.col("owed_in") != "connection"), _JUDGED)
-    places = [judged, *(fn.when(told, kind) for kind, told in counts.items() if kind in kinds)]
+    places = [judged, *(fn.when(flag, kind) for kind, flag in counts.items() if kind in kinds)]
     if clock_error_us and "cluster" in kinds:
         places.append(fn.when(tells_all, _MAYBE))
     return places

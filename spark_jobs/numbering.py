@@ -100,8 +100,10 @@ def of_records(known: DataFrame) -> DataFrame:
         The columns of `of_stretches`.
     """
     flags = ("repeated", "fell", "unsteady")
-    told = known.where((fn.col("missing") > 0) | fn.col("hole"))
-    return told.withColumns({name: fn.lit(False) for name in flags}).withColumn(KEY[0], run_of())
+    strange_numbers = known.where((fn.col("missing") > 0) | fn.col("hole"))
+    return strange_numbers.withColumns({name: fn.lit(False) for name in flags}).withColumn(
+        KEY[0], run_of()
+    )
 
 
 def of_stretches(stretches: DataFrame, session_stretches: DataFrame) -> DataFrame:

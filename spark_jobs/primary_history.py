@@ -197,9 +197,12 @@ def learn(
     return History(
         clusters=clusters_,
         unplaced=unplaced,
-        terms={name: sorted(its, key=lambda it: it[:3]) for name, its in terms.items()},
-        confirmations={key: sorted(its) for key, its in confirmations.items()},
-        gaps={key: Gaps(its) for key, its in gaps.items()},
+        terms={
+            name: sorted(of_cluster, key=lambda term: term[:3])
+            for name, of_cluster in terms.items()
+        },
+        confirmations={key: sorted(of_server) for key, of_server in confirmations.items()},
+        gaps={key: Gaps(of_group) for key, of_group in gaps.items()},
         successions=successions,
         past=past,
         since_us=since_us,
@@ -249,7 +252,7 @@ def transform(
 
 def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFrame:
     """Make PAST of what is known."""
-    servers = Counter({(it.proxy, it.worker, it.run, it.server_uuid) for it in known.reigns})
+    servers = Counter({reign[:4] for reign in known.reigns})
     alone = max(Counter(key[:3] for key in servers).values(), default=0) < 2
     if known.telling is None and alone:
         return spark.createDataFrame([], PAST)
@@ -312,5 +315,5 @@ def _in_order(events: DataFrame, reigns: DataFrame, known: Mapping[str, str]) ->
         }
     )
     order = ("at_us", "what", *RUN, "seq")
-    every = events.unionAll(begun.select(EVENTS.names))
-    return ordered_pass(every, ("cluster",), order, Tides, PAST)
+    all_events = events.unionAll(begun.select(EVENTS.names))
+    return ordered_pass(all_events, ("cluster",), order, Tides, PAST)

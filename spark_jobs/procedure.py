@@ -71,14 +71,14 @@ def transform(
     spark, numbered = records.sparkSession, records.select(NUMBERED.names)
     error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
     if suspects is None:
-        told = procedure_events.happened(numbered, error_us)
+        events = procedure_events.happened(numbered, error_us)
     elif suspects.reads is not None or suspects.liars:
-        told = procedure_events.of_suspects(numbered, suspects.reads, suspects.liars)
+        events = procedure_events.of_suspects(numbered, suspects.reads, suspects.liars)
     else:
-        told = None
+        events = None
     lapsed = spark.createDataFrame([], LAPSED)
-    if told is not None:
-        events = procedure_events.needed(told, numbered)
+    if events is not None:
+        events = procedure_events.needed(events, numbered)
         lapsed = ordered_pass(events, ("proxy",), _ORDER, Procedure, LAPSED).persist()
         if kept is not None:
             kept.append(lapsed)
@@ -90,10 +90,12 @@ def transform(
             changed = spark.createDataFrame(list(suspects.changed), doubtful.schema)
             doubtful = doubtful.unionAll(changed).distinct()
     if not doubtful.isEmpty():
-        its = reliance.events(numbered.join(fn.broadcast(doubtful), [*reliance.SERVER]), error_us)
-        relied = ordered_pass(its, reliance.SERVER, reliance.ORDER, Reliance, LAPSED)
-        one = (*RUN, "seq", "finding")
-        lapsed = lapsed.unionAll(relied).groupBy(*one).agg(fn.first("lacking").alias("lacking"))
+        relied = reliance.events(
+            numbered.join(fn.broadcast(doubtful), [*reliance.SERVER]), error_us
+        )
+        false = ordered_pass(relied, reliance.SERVER, reliance.ORDER, Reliance, LAPSED)
+        key = (*RUN, "seq", "finding")
+        lapsed = lapsed.unionAll(false).groupBy(*key).agg(fn.first("lacking").alias("lacking"))
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
 
 

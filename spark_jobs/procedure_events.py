@@ -46,13 +46,13 @@ def happened(
     answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
     shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
     reads = fn.col("is_judged") & on_replica & strict & proof.isin("known", "waited")
-    told, proof_set, nothing = probed.isNotNull(), fn.col("proof_set"), fn.lit("")
+    has_set, proof_set, nothing = probed.isNotNull(), fn.col("proof_set"), fn.lit("")
     events = [
         (fn.col("missing") > 0, LOST, fn.col("since_us"), nothing),
         (whole.isNotNull(), TOLD, ended - error_us, whole),
         (on_replica & waited, CLAIMED, answered_us, proof_set),
-        (on_replica & told, CLAIMED, ended, probed),
-        (on_replica & told, ASKED, fn.least(sent, ended) - error_us, probed),
+        (on_replica & has_set, CLAIMED, ended, probed),
+        (on_replica & has_set, ASKED, fn.least(sent, ended) - error_us, probed),
         (shows, ANSWERED, ended + error_us, nothing),
         (reads, READ, sent, fn.coalesce(proof_set, nothing)),
     ]
@@ -86,34 +86,36 @@ def of_suspects(records: DataFrame, reads: DataFrame | None, liars: Collection[L
         The columns of `run_procedure.Event`: the reads, the sets that primaries told their proxies,
         the answers in the groups in which the reads are judged, and what the servers said.
     """
-    left: list[DataFrame] = []
+    parts: list[DataFrame] = []
     no_error = fn.lit(0)
     if reads is not None:
         proxies = reads.select("proxy").distinct()
-        its = records.join(fn.broadcast(proxies), "proxy", "left_semi")
-        left.append(happened(its, no_error, (LOST, TOLD)))
-        judged = happened(its, no_error, (READ,), "owed_in")
+        of_proxies = records.join(fn.broadcast(proxies), "proxy", "left_semi")
+        parts.append(happened(of_proxies, no_error, (LOST, TOLD)))
+        judged = happened(of_proxies, no_error, (READ,), "owed_in")
         judged = judged.join(fn.broadcast(reads), [*RUN, "seq"], "left_semi")
-        left.append(judged.drop("owed_in"))
+        parts.append(judged.drop("owed_in"))
         seen = judged.where(fn.col("level").isin(*SEEN_LEVELS))
-        places = seen.select(_place(fn.col("owed_in")).alias("place")).distinct()
+        groups = seen.select(_group(fn.col("owed_in")).alias("group")).distinct()
         kinds = fn.explode(fn.array(*(fn.lit(kind) for kind in SCOPES)))
-        answers = happened(its, no_error, (ANSWERED,)).withColumn("kind", kinds)
-        answers = answers.withColumn("place", _place(fn.col("kind")))
-        answers = answers.join(fn.broadcast(places), "place", "left_semi")
-        left.append(answers.drop("place", "kind").distinct())
+        answers = happened(of_proxies, no_error, (ANSWERED,)).withColumn("kind", kinds)
+        answers = answers.withColumn("group", _group(fn.col("kind")))
+        answers = answers.join(fn.broadcast(groups), "group", "left_semi")
+        parts.append(answers.drop("group", "kind").distinct())
     if liars:
         names = (*RUN, "server_uuid", "incarnation")
         types = StructType([NUMBERED[name] for name in names])
         servers = records.sparkSession.createDataFrame(list(liars), types)
-        same = reduce(and_, (fn.col(f"its.{it}").eqNullSafe(fn.col(f"of.{it}")) for it in names))
-        said = happened(records, no_error, (CLAIMED, ASKED)).alias("its")
-        said = said.join(fn.broadcast(servers.alias("of")), same, "left_semi")
-        left.append(said.select("its.*"))
-    return reduce(DataFrame.unionByName, (it.select(*Event._fields) for it in left))
+        same = reduce(
+            and_, (fn.col(f"claim.{name}").eqNullSafe(fn.col(f"server.{name}")) for name in names)
+        )
+        claims = happened(records, no_error, (CLAIMED, ASKED)).alias("claim")
+        claims = claims.join(fn.broadcast(servers.alias("server")), same, "left_semi")
+        parts.append(claims.select("claim.*"))
+    return reduce(DataFrame.unionByName, (part.select(*Event._fields) for part in parts))
 
 
-def _place(kind: Column) -> Column:
+def _group(kind: Column) -> Column:
     """A number for the event's group of this kind; null if it belongs to none."""
     keys = {
         "connection": (*RUN, "session"),
@@ -121,13 +123,13 @@ def _place(kind: Column) -> Column:
         "application": ("proxy", "application"),
         "proxy": ("proxy",),
     }
-    place = fn.lit(None).cast("bigint")
+    group = fn.lit(None).cast("bigint")
     for name, key in keys.items():
-        there = kind == name
+        belongs = kind == name
         if name == "application":
-            there &= fn.coalesce(fn.col("application") != "", fn.lit(False))
-        place = fn.when(there, fn.xxhash64(fn.lit(name), *key)).otherwise(place)
-    return place
+            belongs &= fn.coalesce(fn.col("application") != "", fn.lit(False))
+        group = fn.when(belongs, fn.xxhash64(fn.lit(name), *key)).otherwise(group)
+    return group
 
 
 def needed(events: DataFrame, records: DataFrame) -> DataFrame:

@@ -86,8 +86,8 @@ def events(records: DataFrame, error_us: Column) -> DataFrame:
 
 
 def _event(where: Column, at_us: Column, until_us: Column, what: int, gtids: Column) -> Column:
-    it = (at_us.alias("at_us"), until_us.alias("until_us"), fn.lit(what).alias("what"))
-    return fn.when(where, fn.struct(*it, gtids.alias("gtids")))
+    times = (at_us.alias("at_us"), until_us.alias("until_us"), fn.lit(what).alias("what"))
+    return fn.when(where, fn.struct(*times, gtids.alias("gtids")))
 
 
 class Reliance:
@@ -102,39 +102,39 @@ class Reliance:
 
     def eval(self, row: Row) -> Iterator[Lapsed]:
         """Take the next event; yield LAPSED of the reads that it contradicts."""
-        it = Event._make(row)
-        if it.what == RELIED:
-            self._reads.append(it)
+        event = Event._make(row)
+        if event.what == RELIED:
+            self._reads.append(event)
             return
         try:
-            had = parse(it.gtids)
+            had = parse(event.gtids)
         except MalformedGtidSetError:
             return
-        before = self._before(it.at_us)
+        before = self._before(event.at_us)
         reads, self._reads = self._reads, []
         lost = []
         for read in reads:
             lacking = _lacking(read, had)
             if lacking:
-                told = Lapsed(*read[:3], read.seq, Lapse.CONTRADICTED.value, lacking)
-                if read.incarnation == it.incarnation:
-                    yield told
+                lapsed = Lapsed(*read[:3], read.seq, Lapse.CONTRADICTED.value, lacking)
+                if read.incarnation == event.incarnation:
+                    yield lapsed
                 else:
-                    lost.append(told)
+                    lost.append(lapsed)
         if lost and had.covers(before):
             self._lost += lost
             self._losses += 1
-        self._unanswered.append((it.until_us, had))
+        self._unanswered.append((event.until_us, had))
 
     def _before(self, at_us: int) -> GtidSet:
         """The last whole set that was received by then.
 
         Sets that were still on their way may be older than one that is asked for now.
         """
-        there = [it for it in self._unanswered if it[0] <= at_us]
-        if there:
-            self._had = max(there, key=lambda it: it[0])[1]
-            self._unanswered = [it for it in self._unanswered if it[0] > at_us]
+        received_before = [received for received in self._unanswered if received[0] <= at_us]
+        if received_before:
+            self._had = max(received_before, key=lambda received: received[0])[1]
+            self._unanswered = [received for received in self._unanswered if received[0] > at_us]
         return self._had
 
     def terminate(self) -> Iterator[Lapsed]:

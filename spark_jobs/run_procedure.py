@@ -104,7 +104,7 @@ class Event(NamedTuple):
         return self.worker, self.run, self.server_uuid, self.incarnation
 
     @property
-    def places(self) -> dict[str, tuple[str, object]]:
+    def groups(self) -> dict[str, tuple[str, object]]:
         """The groups that the event belongs to, by kind."""
         session = self.worker, self.run, self.session
         own: dict[str, object] = {"connection": session, "user": self.user, "proxy": ""}
@@ -139,68 +139,70 @@ class Procedure:
 
     def eval(self, row: Row) -> Iterator[Lapsed]:
         """Take the next event; yield LAPSED of the lapses that it shows."""
-        it = Event._make(row)
-        if it.what == LOST:
-            self._lost_us = max(self._lost_us, it.until_us)
+        event = Event._make(row)
+        if event.what == LOST:
+            self._lost_us = max(self._lost_us, event.until_us)
             return
         try:
-            gtids = parse(it.gtids or "")
+            gtids = parse(event.gtids or "")
         except MalformedGtidSetError:
             return
-        if it.what == TOLD:
-            self._remember(it, gtids)
-        elif it.what == CLAIMED:
-            self._claims[it.server].add(gtids, it)
-        elif it.what == ANSWERED:
-            answer = _Answer(it.at_us, it.asked_us, (it.worker, it.run))
-            for place in it.places.values():
-                newest = self._answered[place].setdefault(it.server[2:], deque(maxlen=_ANSWERS))
+        if event.what == TOLD:
+            self._remember(event, gtids)
+        elif event.what == CLAIMED:
+            self._claims[event.server].add(gtids, event)
+        elif event.what == ANSWERED:
+            answer = _Answer(event.at_us, event.asked_us, (event.worker, event.run))
+            for group in event.groups.values():
+                newest = self._answered[group].setdefault(event.server[2:], deque(maxlen=_ANSWERS))
                 newest.append(answer)
-        elif it.what == ASKED:
-            yield from self._claims[it.server].compare(gtids, it)
+        elif event.what == ASKED:
+            yield from self._claims[event.server].compare(gtids, event)
         else:
-            yield from self._judge(it, gtids)
+            yield from self._judge(event, gtids)
 
     def terminate(self) -> Iterator[Lapsed]:
         """Yield LAPSED of the gaps that are holes: the primary has what they lack."""
-        for it, gaps in self._gaps:
+        for event, gaps in self._gaps:
             holes = gaps.common(self._primary, _MOST)
             if holes:
-                yield _lapsed(it, it.seq, Lapse.HOLES, holes)
+                yield _lapsed(event, event.seq, Lapse.HOLES, holes)
 
-    def _remember(self, it: Event, gtids: GtidSet) -> None:
+    def _remember(self, event: Event, gtids: GtidSet) -> None:
         self._primary.update(gtids)
-        place = bisect_left(self._asked_us, it.asked_us)
-        self._asked_us.insert(place, it.asked_us)
-        self._sets.insert(place, it.gtids or "")
+        index = bisect_left(self._asked_us, event.asked_us)
+        self._asked_us.insert(index, event.asked_us)
+        self._sets.insert(index, event.gtids or "")
         if len(self._sets) > 2 * _SETS:
             self._forgotten_us = self._asked_us[_SETS - 1]
             del self._asked_us[:_SETS], self._sets[:_SETS]
 
-    def _judge(self, it: Event, proof: GtidSet) -> Iterator[Lapsed]:
-        if it.level == "STRONG":
-            yield from self._need(it, proof, it.arrived_us, Lapse.NOT_ASKED)
-        elif it.level == "BOUNDED_STALENESS" and it.bound_us is not None:
-            yield from self._need(it, proof, it.arrived_us - it.bound_us, Lapse.NOT_ASKED)
-        elif it.level in SEEN_LEVELS:
-            places = it.places
-            others = self._answered[places.get(it.scope, places["connection"])]
-            elsewhere = (answers for server, answers in others.items() if server != it.server[2:])
+    def _judge(self, event: Event, proof: GtidSet) -> Iterator[Lapsed]:
+        if event.level == "STRONG":
+            yield from self._need(event, proof, event.arrived_us, Lapse.NOT_ASKED)
+        elif event.level == "BOUNDED_STALENESS" and event.bound_us is not None:
+            yield from self._need(event, proof, event.arrived_us - event.bound_us, Lapse.NOT_ASKED)
+        elif event.level in SEEN_LEVELS:
+            groups = event.groups
+            others = self._answered[groups.get(event.scope, groups["connection"])]
+            elsewhere = (
+                answers for server, answers in others.items() if server != event.server[2:]
+            )
             before = [
                 answer
                 for answers in elsewhere
                 for answer in answers
-                if answer.at_us <= it.arrived_us
+                if answer.at_us <= event.arrived_us
             ]
             if before:
-                seen_us = max(answer.seen_us((it.worker, it.run)) for answer in before)
-                yield from self._need(it, proof, seen_us, Lapse.LEFT)
-            if it.level == "READ_ALL_WRITES" and it.shown and len(self._gaps) < _GAPS:
-                gaps = _gaps(it.shown)
+                seen_us = max(answer.seen_us((event.worker, event.run)) for answer in before)
+                yield from self._need(event, proof, seen_us, Lapse.LEFT)
+            if event.level == "READ_ALL_WRITES" and event.shown and len(self._gaps) < _GAPS:
+                gaps = _gaps(event.shown)
                 if gaps:
-                    self._gaps.append((it, gaps))
+                    self._gaps.append((event, gaps))
 
-    def _need(self, it: Event, proof: GtidSet, since_us: int, lapse: Lapse) -> Iterator[Lapsed]:
+    def _need(self, event: Event, proof: GtidSet, since_us: int, lapse: Lapse) -> Iterator[Lapsed]:
         """Yield a lapse unless the proof covers some set that was asked for since `since_us`.
 
         If records of that time are missing, one of them may have had such a set: no lapse then.
@@ -212,7 +214,7 @@ class Procedure:
         tried = [*self._sets[first : first + _MANY], *self._sets[last:]]
         if not any(proof.covers(parse(gtids)) for gtids in tried):
             lacking = parse(tried[0]).minus(proof, _MOST) if tried else GtidSet()
-            yield _lapsed(it, it.seq, lapse, lacking)
+            yield _lapsed(event, event.seq, lapse, lacking)
 
 
 class _Claims:
@@ -222,19 +224,21 @@ class _Claims:
         self._claimed = GtidSet()
         self._sources = Sources()
 
-    def add(self, gtids: GtidSet, it: Event) -> None:
+    def add(self, gtids: GtidSet, event: Event) -> None:
         if not self._claimed.covers(gtids):
             self._claimed.update(gtids)
-            source = Source("had", it.run, it.session, it.seq, it.at_us, None, it.gtids)
+            source = Source(
+                "had", event.run, event.session, event.seq, event.at_us, None, event.gtids
+            )
             self._sources.add_whole(gtids, source)
 
-    def compare(self, shown: GtidSet, it: Event) -> Iterator[Lapsed]:
+    def compare(self, shown: GtidSet, event: Event) -> Iterator[Lapsed]:
         """Compare the claims with a whole set that was asked for later; yield contradictions."""
         missing = self._claimed.minus(shown)
         if not missing:
             return
-        for seq in [source.seq for source in self._sources.of(missing)] or [it.seq]:
-            yield _lapsed(it, seq, Lapse.CONTRADICTED, missing)
+        for seq in [source.seq for source in self._sources.of(missing)] or [event.seq]:
+            yield _lapsed(event, seq, Lapse.CONTRADICTED, missing)
         self._claimed.remove(missing)
 
 
@@ -242,16 +246,16 @@ def _gaps(shown: str) -> GtidSet:
     """What a set lacks between its intervals of each source; nothing if the text is no set."""
     gaps = GtidSet()
     try:
-        its = parse(shown)
+        intervals = parse(shown)
     except MalformedGtidSetError:
         return gaps
     last, since = "", 0
-    for tsid, start, end in its:
+    for tsid, start, end in intervals:
         if tsid == last:
             gaps.add(tsid, since, start)
         last, since = tsid, end
     return gaps
 
 
-def _lapsed(it: Event, seq: int, lapse: Lapse, lacking: GtidSet) -> Lapsed:
-    return Lapsed(it.proxy, it.worker, it.run, seq, lapse.value, lacking.shortened(_MOST))
+def _lapsed(event: Event, seq: int, lapse: Lapse, lacking: GtidSet) -> Lapsed:
+    return Lapsed(event.proxy, event.worker, event.run, seq, lapse.value, lacking.shortened(_MOST))

@@ -24,11 +24,11 @@ def transform(records: DataFrame, reads: DataFrame) -> DataFrame:
         SCENE: for each read the records that name what it missed, the last record before it by
         which its server showed a set to the same run, and the next such record after it.
     """
-    told = records.select(RECORD.names).where("kind != 'gap'").select(*_told(), _shown())
-    return _sources(told, reads).unionByName(_evidence(told, reads)).select(SCENE.names)
+    shown = records.select(RECORD.names).where("kind != 'gap'").select(*_columns(), _shown())
+    return _sources(shown, reads).unionByName(_evidence(shown, reads)).select(SCENE.names)
 
 
-def _told() -> list[Column]:
+def _columns() -> list[Column]:
     names = {"by_proxy": "proxy", "by_run": "run", "by_session": "session", "by_seq": "seq"}
     names |= {"by_user": "user", "by_worker": "worker", "by_server": "server_uuid"}
     same = ("digest", "server", "role", "proof", "arrived_us", "dispatched_us", "ended_us")
@@ -46,7 +46,7 @@ def _shown() -> Column:
     )
 
 
-def _sources(told: DataFrame, reads: DataFrame) -> DataFrame:
+def _sources(shown: DataFrame, reads: DataFrame) -> DataFrame:
     missed = (
         reads.select(JUDGED.names)
         .select(*_READ, fn.explode("missed").alias("source"))
@@ -58,10 +58,10 @@ def _sources(told: DataFrame, reads: DataFrame) -> DataFrame:
             fn.col("source.gtids").alias("gtids"),
         )
     )
-    return told.join(fn.broadcast(missed), ["by_run", "by_seq"]).select(SCENE.names)
+    return shown.join(fn.broadcast(missed), ["by_run", "by_seq"]).select(SCENE.names)
 
 
-def _evidence(told: DataFrame, reads: DataFrame) -> DataFrame:
+def _evidence(shown: DataFrame, reads: DataFrame) -> DataFrame:
     asked = reads.select(JUDGED.names).select(
         *_READ,
         fn.col("server_uuid").alias("of_server"),
@@ -82,7 +82,7 @@ def _evidence(told: DataFrame, reads: DataFrame) -> DataFrame:
     next_one = fn.min_by(fn.when(after, story), fn.when(after, fn.col("ended_us")))
     both = (("before", newest), ("after", next_one))
     return (
-        told.where("shown is not null")
+        shown.where("shown is not null")
         .join(fn.broadcast(asked), same)
         .groupBy(*_READ)
         .agg(*(column.alias(name) for name, column in both))

@@ -101,7 +101,7 @@ class _Begun:
     writes: list[Source]
     succeeded: bool
 
-    def told(self) -> Iterator[_Past]:
+    def rows(self) -> Iterator[_Past]:
         """PAST of the term and of what it lost, as far as that still holds."""
         if self.succeeded or self.gone:
             yield self.term._replace(gtids=self.executed.text())
@@ -119,14 +119,14 @@ class _Reign:
         since_us: when it was sent the first statement that it answered.
         last_us: when it was sent the last statement that it answered.
         earlier_us: `last_us` of the primary before it; None if the run knew no other.
-        told: whether the run has asked it for its whole set.
+        was_asked: whether the run has asked it for its whole set.
     """
 
     server: tuple[str | None, int | None]
     since_us: int
     last_us: int
     earlier_us: int | None
-    told: bool = False
+    was_asked: bool = False
 
 
 class Tides:
@@ -148,47 +148,47 @@ class Tides:
 
     def eval(self, row: Row) -> Iterator[_Past]:
         """Take the next event; yield PAST of what it settles."""
-        it = Event._make(row)
-        self._cluster = it.cluster
-        if it.what == REIGN:
-            yield from self._succeed(it)
+        event = Event._make(row)
+        self._cluster = event.cluster
+        if event.what == REIGN:
+            yield from self._succeed(event)
             return
-        if it.what in (OPEN, GAP):
-            self._open[it.server_uuid].append(it)
+        if event.what in (OPEN, GAP):
+            self._open[event.server_uuid].append(event)
             return
         try:
-            gtids = parse(it.gtids or "")
+            gtids = parse(event.gtids or "")
         except MalformedGtidSetError:
             return
-        if it.what == WROTE:
-            self._acknowledge(gtids, it)
+        if event.what == WROTE:
+            self._acknowledge(gtids, event)
             return
-        yield from self._settle(it.at_us)
+        yield from self._settle(event.at_us)
         changed = False
-        reign = self._reigns.get((it.proxy, it.worker, it.run))
-        if reign is not None and reign.server != (it.server_uuid, it.incarnation):
+        reign = self._reigns.get((event.proxy, event.worker, event.run))
+        if reign is not None and reign.server != (event.server_uuid, event.incarnation):
             reign = None
         if reign is not None:
-            yield from self._take_back(reign, gtids, it)
-        presides = reign is not None and it.server_uuid not in self._superseded
+            yield from self._take_back(reign, gtids, event)
+        presides = reign is not None and event.server_uuid not in self._superseded
         if reign is not None and presides:
             gone = self._acknowledged.minus(gtids)
-            changed = bool(gone) or (reign.earlier_us is not None and not reign.told)
+            changed = bool(gone) or (reign.earlier_us is not None and not reign.was_asked)
             if changed:
-                self._begin(reign, gtids, gone, it)
-            yield from self._confirm(it)
-            reign.told = True
-        yield from self._bound(gtids, it, anybodys=changed, presides=presides)
+                self._begin(reign, gtids, gone, event)
+            yield from self._confirm(event)
+            reign.was_asked = True
+        yield from self._bound(gtids, event, anybodys=changed, presides=presides)
 
     def terminate(self) -> Iterator[_Past]:
         """Yield PAST of everything that is still open."""
         yield from self._settle(None)
         for begun in chain.from_iterable(self._begun.values()):
-            yield from begun.told()
+            yield from begun.rows()
         for queue in self._open.values():
-            for it in queue:
-                if it.what == GAP:
-                    yield self._bounded(it, None)
+            for event in queue:
+                if event.what == GAP:
+                    yield self._bounded(event, None)
 
     # Tide marks
 
@@ -217,16 +217,16 @@ class Tides:
             return
         self._numbers += 1
         self._marks.append(_Mark(self._numbers, tide, gtids.copy()))
-        for it in bounded:
-            yield self._bounded(it, self._numbers)
+        for event in bounded:
+            yield self._bounded(event, self._numbers)
 
     def _is_over(self, uuid: str | None, tide: Event) -> bool:
         """Whether a server had ceased to be the primary when this set was asked for."""
         return uuid in self._superseded or self._last_us.get(uuid, tide.at_us) < tide.at_us
 
-    def _bounded(self, it: Event, mark: int | None) -> _Past:
-        what, at_us = ("gap", it.since_us) if it.what == GAP else ("bound", it.at_us)
-        key = (it.proxy, it.worker, it.run, it.seq)
+    def _bounded(self, event: Event, mark: int | None) -> _Past:
+        what, at_us = ("gap", event.since_us) if event.what == GAP else ("bound", event.at_us)
+        key = (event.proxy, event.worker, event.run, event.seq)
         return _Past(what, self._cluster, *key, at_us=at_us, mark=mark)
 
     def _settle(self, now_us: int | None) -> Iterator[_Past]:
@@ -240,38 +240,42 @@ class Tides:
 
     # Changes of the primary
 
-    def _succeed(self, it: Event) -> Iterator[_Past]:
+    def _succeed(self, event: Event) -> Iterator[_Past]:
         """A run has another primary than before."""
-        run = (it.proxy, it.worker, it.run)
+        run = (event.proxy, event.worker, event.run)
         before = self._reigns.get(run)
-        self._last_us[it.server_uuid] = max(it.ended_us, self._last_us.get(it.server_uuid, 0))
-        if before is not None and before.server[0] != it.server_uuid:
+        self._last_us[event.server_uuid] = max(
+            event.ended_us, self._last_us.get(event.server_uuid, 0)
+        )
+        if before is not None and before.server[0] != event.server_uuid:
             self._superseded.add(before.server[0])
-            self._superseded.discard(it.server_uuid)
+            self._superseded.discard(event.server_uuid)
             yield _Past(
-                "succeeded", self._cluster, *run, at_us=it.at_us, server_uuid=it.server_uuid
+                "succeeded", self._cluster, *run, at_us=event.at_us, server_uuid=event.server_uuid
             )
         earlier_us = None if before is None else before.last_us
-        server = (it.server_uuid, it.incarnation)
-        self._reigns[run] = _Reign(server, it.at_us, it.ended_us, earlier_us)
+        server = (event.server_uuid, event.incarnation)
+        self._reigns[run] = _Reign(server, event.at_us, event.ended_us, earlier_us)
 
-    def _acknowledge(self, gtids: GtidSet, it: Event) -> None:
-        how = "saw" if it.is_whole else "wrote"
-        source = Source(how, it.run, it.session, it.seq, it.ended_us, it.digest, it.gtids)
-        if not it.is_whole:
+    def _acknowledge(self, gtids: GtidSet, event: Event) -> None:
+        how = "saw" if event.is_whole else "wrote"
+        source = Source(
+            how, event.run, event.session, event.seq, event.ended_us, event.digest, event.gtids
+        )
+        if not event.is_whole:
             self._sources.add(gtids, source)
             for begun in chain.from_iterable(self._begun.values()):
                 begun.again.update(gtids.common(begun.gone))
         elif not self._acknowledged.covers(gtids):
             self._sources.add_whole(gtids, source)
         self._acknowledged.update(gtids)
-        newest_us = max(it.ended_us, self._acknowledged_us.get(it.server_uuid, 0))
-        self._acknowledged_us[it.server_uuid] = newest_us
+        newest_us = max(event.ended_us, self._acknowledged_us.get(event.server_uuid, 0))
+        self._acknowledged_us[event.server_uuid] = newest_us
 
     def _begin(self, reign: _Reign, gtids: GtidSet, gone: GtidSet, tide: Event) -> None:
         """Begin a term: the primary is another one, or lacks acknowledged writes."""
-        since_us, succeeded = tide.at_us, reign.earlier_us is not None and not reign.told
-        if reign.earlier_us is not None and not reign.told:
+        since_us, succeeded = tide.at_us, reign.earlier_us is not None and not reign.was_asked
+        if reign.earlier_us is not None and not reign.was_asked:
             since_us = min(reign.earlier_us, tide.at_us)
         term = _Past(
             "term",
@@ -298,7 +302,9 @@ class Tides:
         for begun in self._begun[tide.server_uuid]:
             back = begun.gone.common(gtids)
             back.remove(begun.again)
-            if back and reign.since_us > min((it.ended_us for it in begun.writes), default=0):
+            if back and reign.since_us > min(
+                (source.ended_us for source in begun.writes), default=0
+            ):
                 # The primary may have lost its own ones, and given their numbers to others.
                 back = _of_others(back, tide.server_uuid)
             if back:
@@ -309,13 +315,13 @@ class Tides:
             if begun.gone:
                 left.append(begun)
             else:
-                yield from begun.told()
+                yield from begun.rows()
         self._begun[tide.server_uuid] = left
 
     def _confirm(self, tide: Event) -> Iterator[_Past]:
         """Note the first question to this primary after others had acknowledged something."""
         uuid = tide.server_uuid
-        others = (us for its, us in self._acknowledged_us.items() if its != uuid)
+        others = (us for other, us in self._acknowledged_us.items() if other != uuid)
         if max(others, default=-1) <= self._confirmed.get(uuid, -1):
             return
         self._confirmed[uuid] = tide.at_us
