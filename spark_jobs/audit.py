@@ -43,16 +43,16 @@ def judge(
         binlog_findings,
         clocks,
         consistency_audit,
+        deduplication,
         judgement,
         log_integrity,
         primary_history,
         procedure,
+        related_records,
         replication,
         report_schema,
-        scene,
         schema,
         small_table,
-        unrepeated,
         unreported,
     )
     from spark_jobs.columns import consistency_tally, gtid_growth, lag_analysis, routing_mix
@@ -79,7 +79,7 @@ def judge(
     persisted: list[DataFrame] = []
     try:
         stage("reading records")
-        once = unrepeated.look(spark, log, scratch, persisted)
+        once = deduplication.look(spark, log, scratch, persisted)
         passes, survey = once.passes, once.passes.found
         spans = {
             run: clocks.Span(its.from_us, its.to_us, its.records)
@@ -143,7 +143,9 @@ def judge(
             ),
             violations=collect(violations) if is_violated else [],
             undecided=collect(undecided) if is_undecided else [],
-            scenes=collect(scene.transform(timed, violations.union(undecided))) if scenes else [],
+            scenes=collect(related_records.transform(timed, violations.union(undecided)))
+            if scenes
+            else [],
             understated=consistency_tally.understated(tables["understated"]),
             lag=keep(lag_analysis.lag(tables["lag"]), schema.LAG, "lag"),
             replication=keep(replicated, schema.REPLICATION, "replication"),

@@ -156,7 +156,8 @@ class Clocks:
         more = f"; and {len(sentences) - _TOLD} more" if len(sentences) > _TOLD else ""
         return [
             f"Clocks do not agree, as the log itself shows: {'; '.join(sentences[:_TOLD])}{more}. "
-            f"Times were corrected by that; corrected times may still be off by {span(self.error_us)}."
+            f"Times were corrected by that; corrected times may still be off by"
+            f" {span(self.error_us)}."
         ]
 
     def corrected(self, records: DataFrame) -> DataFrame:

@@ -14,8 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
-from spark_jobs import concern as concern_
-from spark_jobs import evidence, groups
+from spark_jobs import evidence, groups, relevant_records
 from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
@@ -78,9 +77,9 @@ def transform(
         backing = evidence.transform(records, history)
         events = groups.transform(records, backing, history, clock_error_us)
     else:
-        concern = concern_.find(records, only, history)
-        backing = evidence.transform(records, history, concern.claims)
-        events = groups.transform(concern.records, backing, history, clock_error_us)
+        relevant = relevant_records.find(records, only, history)
+        backing = evidence.transform(records, history, relevant.claims)
+        events = groups.transform(relevant.records, backing, history, clock_error_us)
         events = _of(events, only)
     known = {
         "terms": history.terms,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from spark_jobs import (
     clusters,
     consistency_audit,
+    false_proofs,
     primary_history,
     procedure,
-    reliance,
     small_table,
 )
 from spark_jobs.clocks import Clocks
@@ -29,7 +29,7 @@ from spark_jobs.timestamps import published
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_jobs.unrepeated import Unrepeated
+    from spark_jobs.deduplication import Deduplicated
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Judgement:
 
 
 def reach(
-    log: "Unrepeated",
+    log: "Deduplicated",
     found: Clocks,
     error_us: int,
     out: Path,
@@ -151,6 +151,6 @@ def _suspects(passes: Passes, settled: Settled) -> Suspects:
         changed=[
             server
             for server, its in sorted(incarnations.items())
-            if max(its) - min(its) >= reliance.OFTEN
+            if max(its) - min(its) >= false_proofs.OFTEN
         ],
     )

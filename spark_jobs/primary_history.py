@@ -1,8 +1,9 @@
 """Learns from the primary's whole sets what had been committed before they were asked for.
 
 When the primary is asked for its `gtid_executed`, the answer holds whatever it had acknowledged
-before the question. Three things follow from that. `tides.Tides` finds them in one pass through a
-cluster's records, in the order of their times.
+before the question. Three things follow from that.
+`primary_snapshots.PrimarySnapshots` finds them in one pass through a cluster's records, in the
+order of their times.
 
 *Tide marks.* A command may commit without telling its GTID, and records may be missing. Those GTIDs
 are unknown, but the next whole set of that primary holds them. Such a set is a tide mark, and marks
@@ -23,10 +24,10 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from spark_jobs import clusters, tide_thinning
+from spark_jobs import clusters, pruned_events
 from spark_jobs.ordered_pass import ordered_pass
+from spark_jobs.primary_snapshots import GAP, OPEN, REIGN, TIDE, WROTE, PrimarySnapshots
 from spark_jobs.schema import EVENTS, LOST, PAST, REIGNS, RUN
-from spark_jobs.tides import GAP, OPEN, REIGN, TIDE, WROTE, Tides
 
 
 class Term(NamedTuple):
@@ -124,7 +125,7 @@ class History:
 
 
 class Reign(NamedTuple):
-    """The time in which a primary answered a run: an event REIGN of `tides`, without a cluster."""
+    """The time in which a primary answered a run: an event REIGN, without a cluster."""
 
     proxy: str
     worker: int
@@ -260,13 +261,13 @@ def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFra
     if known.telling is None:
         return _in_order(spark.createDataFrame([], EVENTS), reigns, known.clusters)
     events = _events(known.telling, known.clusters, known.unplaced, clock_error_us)
-    return _in_order(tide_thinning.thin(events, known.quiet), reigns, known.clusters)
+    return _in_order(pruned_events.prune(events, known.quiet), reigns, known.clusters)
 
 
 def _events(
     records: DataFrame, known: Mapping[str, str], unplaced: frozenset[str], clock_error_us: int
 ) -> DataFrame:
-    """Make `tides.Event` of records."""
+    """Make `primary_snapshots.Event` of records."""
     statement, what = fn.col("kind") == "statement", fn.col("what")
     unnamed, ended = fn.col("is_unnamed"), fn.col("ended_us")
     wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
@@ -300,7 +301,7 @@ def _events(
 
 
 def _in_order(events: DataFrame, reigns: DataFrame, known: Mapping[str, str]) -> DataFrame:
-    """Make PAST of `tides.Event` and Reign."""
+    """Make PAST of `primary_snapshots.Event` and Reign."""
     zero, none = fn.lit(0), fn.lit(None)
     begun = reigns.withColumnsRenamed({"from_us": "at_us", "to_us": "ended_us"}).withColumns(
         {
@@ -316,4 +317,4 @@ def _in_order(events: DataFrame, reigns: DataFrame, known: Mapping[str, str]) ->
     )
     order = ("at_us", "what", *RUN, "seq")
     all_events = events.unionAll(begun.select(EVENTS.names))
-    return ordered_pass(all_events, ("cluster",), order, Tides, PAST)
+    return ordered_pass(all_events, ("cluster",), order, PrimarySnapshots, PAST)

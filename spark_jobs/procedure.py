@@ -14,11 +14,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from spark_jobs import procedure_events, reliance
+from spark_jobs import false_proofs, procedure_events
 from spark_jobs.columns.steps import Liar
+from spark_jobs.false_proofs import FalseProofs
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.promise import CLUSTER_LEVELS
-from spark_jobs.reliance import Reliance
 from spark_jobs.run_procedure import Procedure
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 from spark_jobs.verdict import Lapse
@@ -33,7 +33,8 @@ class Suspects:
     Attributes:
         reads: RUN and `seq` of reads; None if there are none.
         liars: servers that may be contradicted.
-        changed: servers (`reliance.SERVER`) of which a run counted OFTEN new incarnations or more.
+        changed: servers (`false_proofs.SERVER`) of which a run counted OFTEN new incarnations or
+            more.
     """
 
     reads: DataFrame | None
@@ -90,10 +91,10 @@ def transform(
             changed = spark.createDataFrame(list(suspects.changed), doubtful.schema)
             doubtful = doubtful.unionAll(changed).distinct()
     if not doubtful.isEmpty():
-        relied = reliance.events(
-            numbered.join(fn.broadcast(doubtful), [*reliance.SERVER]), error_us
+        relied = false_proofs.events(
+            numbered.join(fn.broadcast(doubtful), [*false_proofs.SERVER]), error_us
         )
-        false = ordered_pass(relied, reliance.SERVER, reliance.ORDER, Reliance, LAPSED)
+        false = ordered_pass(relied, false_proofs.SERVER, false_proofs.ORDER, FalseProofs, LAPSED)
         key = (*RUN, "seq", "finding")
         lapsed = lapsed.unionAll(false).groupBy(*key).agg(fn.first("lacking").alias("lacking"))
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
@@ -108,24 +109,24 @@ def _early(since_us: int) -> Column:
 
 
 def _contradicted(records: DataFrame, lapsed: DataFrame) -> DataFrame:
-    """`reliance.SERVER` of the servers that contradicted a claim."""
+    """`false_proofs.SERVER` of the servers that contradicted a claim."""
     replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
     claims = fn.broadcast(lapsed.where(fn.col("finding") == Lapse.CONTRADICTED.value))
     return (
         replicas.join(claims.select(*RUN, "seq"), [*RUN, "seq"], "left_semi")
-        .select(*reliance.SERVER)
+        .select(*false_proofs.SERVER)
         .distinct()
     )
 
 
 def _doubtful(records: DataFrame, lapsed: DataFrame) -> DataFrame:
-    """`reliance.SERVER` of those that contradicted a claim or had many incarnations."""
+    """`false_proofs.SERVER` of those that contradicted a claim or had many incarnations."""
     replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
     incarnation = fn.col("incarnation")
-    often = replicas.groupBy(*reliance.SERVER).agg(
+    often = replicas.groupBy(*false_proofs.SERVER).agg(
         (fn.max(incarnation) - fn.min(incarnation)).alias("changes")
     )
-    changed = often.where(fn.col("changes") >= reliance.OFTEN).select(*reliance.SERVER)
+    changed = often.where(fn.col("changes") >= false_proofs.OFTEN).select(*false_proofs.SERVER)
     return _contradicted(records, lapsed).unionAll(changed).distinct()
 
 

@@ -171,7 +171,7 @@ EVENTS: Final = _table(
     ("is_whole", _FLAG),
     ("gtids", _TEXT),
 )
-"""Events of a cluster: `tides.Event`."""
+"""Events of a cluster: `primary_snapshots.Event`."""
 
 REIGNS: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "server_uuid", "incarnation")),

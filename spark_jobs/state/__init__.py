@@ -28,6 +28,6 @@ because of them. The last known numbers of the time before are stored beside the
 
 A state does not hold the order of events before its tail. So a read that shares an older snapshot,
 or allows an older state, is not judged then. A read that left a server is not held to answers from
-before the tail (`verdict.Lapse.LEFT`), and a server's losses are counted anew (`reliance`). How far
-clocks are ahead is found out anew from the tail and the day.
+before the tail (`verdict.Lapse.LEFT`), and a server's losses are counted anew
+(`false_proofs`). How far clocks are ahead is found out anew from the tail and the day.
 """

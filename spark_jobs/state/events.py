@@ -75,7 +75,8 @@ def asked(folder: Path, open_us: Numbers, late: Mapping[Run, int], turns: Turns)
     """The whole sets of primaries that bound something, and the last ones: FACT of ASKED.
 
     Of each primary, the first set after each time at which something was left open counts, and the
-    sets that were asked for before that one was received, which may lower the bound (`tides`).
+    sets that were asked for before that one was received, which may lower the bound
+    (`primary_snapshots`).
 
     Args:
         folder: the table ``tides`` of `columns.tellings`; it need not exist.

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Iterator
 from random import Random
 
 from protocol.gtid import GtidSet
-from spark_jobs import reliance
+from spark_jobs import false_proofs
+from spark_jobs.false_proofs import FalseProofs
 from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.reliance import Reliance
 from spark_jobs.run_procedure import (
     ANSWERED,
     ASKED,
@@ -198,34 +198,34 @@ def lapses(
 def _relied(
     records: list[Record], claims: set[tuple[str, int, str, int]], error_us: int
 ) -> Iterator[Lapsed]:
-    """What `Reliance` finds of the servers that `procedure` has go through it."""
+    """What `FalseProofs` finds of the servers that `procedure` has go through it."""
     servers: defaultdict[tuple[object, ...], list[Record]] = defaultdict(list)
     for it in records:
         if it["role"] == "replica" and it["server_uuid"] is not None:
             servers[it["proxy"], it["worker"], it["run"], it["server_uuid"]].append(it)
     for its in servers.values():
         incarnations = [_us(it, "incarnation") for it in its]
-        often = max(incarnations) - min(incarnations) >= reliance.OFTEN
+        often = max(incarnations) - min(incarnations) >= false_proofs.OFTEN
         if often or any((*_run(it), it["seq"]) in claims for it in its):
-            server = Reliance()
+            server = FalseProofs()
             told = sorted(_reliances(its, error_us), key=lambda it: (it.at_us, it.what, it.seq))
             for event in told:
                 yield from server.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
             yield from server.terminate()
 
 
-def _reliances(records: list[Record], error_us: int) -> Iterator[reliance.Event]:
+def _reliances(records: list[Record], error_us: int) -> Iterator[false_proofs.Event]:
     for it in records:
         sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
         at = {"at_us": ended, "until_us": ended}
-        plain = {**at, "what": reliance.RELIED, "gtids": it["required"]}
+        plain = {**at, "what": false_proofs.RELIED, "gtids": it["required"]}
         if _relies(it) and it["outcome"] == "ok" and it["required"]:
-            yield reliance.Event(*((it | plain)[name] for name in reliance.Event._fields))  # type: ignore[arg-type]  # as in the log
+            yield false_proofs.Event(*((it | plain)[name] for name in false_proofs.Event._fields))  # type: ignore[arg-type]  # as in the log
         whole = _whole(it, "replica")
         if whole is not None:
             at = {"at_us": min(sent, ended) - error_us, "until_us": max(sent, ended) + error_us}
-            plain = {**at, "what": reliance.HAD, "gtids": whole}
-            yield reliance.Event(*((it | plain)[name] for name in reliance.Event._fields))  # type: ignore[arg-type]  # as in the log
+            plain = {**at, "what": false_proofs.HAD, "gtids": whole}
+            yield false_proofs.Event(*((it | plain)[name] for name in false_proofs.Event._fields))  # type: ignore[arg-type]  # as in the log
 
 
 def _run(it: Record) -> tuple[object, ...]:

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.day import Period
+    from spark_jobs.deduplication import Deduplicated
     from spark_jobs.take import Kept
-    from spark_jobs.unrepeated import Unrepeated
 
 
 def look(
     spark: "SparkSession", lines: "Kept", scratch: Path, period: "Period | None" = None
-) -> "Unrepeated":
+) -> "Deduplicated":
     """Look at all records, or at those around a period."""
-    from spark_jobs import unrepeated
+    from spark_jobs import deduplication
 
     log = Log(name="log", lines=lines, scratch=scratch, complete=1, live=0, period=period)
-    return unrepeated.look(spark, log, Path(tempfile.mkdtemp(dir=scratch)), [])
+    return deduplication.look(spark, log, Path(tempfile.mkdtemp(dir=scratch)), [])
 
 
 def same(one: "DataFrame", other: "DataFrame") -> bool:

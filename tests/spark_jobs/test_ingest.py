@@ -70,8 +70,8 @@ def test_the_rows_of_the_judge_are_the_schemas() -> None:
     pytest.importorskip("pyspark")
     from spark_jobs import groups, schema
     from spark_jobs.event import Event
+    from spark_jobs.primary_snapshots import _Past
     from spark_jobs.sources import Source
-    from spark_jobs.tides import _Past
 
     assert Event._fields == groups.COLUMNS
     assert list(_Past._fields) == schema.PAST.names

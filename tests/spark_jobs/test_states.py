@@ -124,7 +124,7 @@ def compare(
         other = {Lapse.LEFT, Lapse.CONTRADICTED} if is_random else {Lapse.LEFT}
         left = {key for key, lapse in right.lapses.items() if lapse in other}
         # Nothing is known of what a server had before the tail, so its first loss there counts
-        # among those that are too many (`reliance`).
+        # among those that are too many (`false_proofs`).
         more = dict(said.lapses.items() - right.lapses.items())
         # Of a read that was a violation it may be told, too, that the primary was not asked.
         alarms = {key for key, lapse in more.items() if lapse != Lapse.CONTRADICTED}

@@ -13,7 +13,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import NamedTuple, TypeVar
 
-from spark_jobs import clock_evidence, clocks, clusters, evidence, tides
+from spark_jobs import clock_evidence, clocks, clusters, evidence, primary_snapshots
 from spark_jobs.clock_offsets import solve
 from spark_jobs.event import Event as JudgeEvent
 from spark_jobs.gtid import MalformedGtidSetError, parse
@@ -74,7 +74,7 @@ class Learned:
     """
 
     records: list[Record]
-    past: "list[tides._Past]"
+    past: "list[primary_snapshots._Past]"
     history: "_History"
     backing: "dict[tuple[object, ...], dict[str, object]]"
 
@@ -345,8 +345,8 @@ def _past(
     known: Mapping[str, str],
     unplaced: frozenset[str],
     error_us: int,
-) -> Iterator[tides._Past]:
-    events: defaultdict[str, list[tides.Event]] = defaultdict(list)
+) -> Iterator[primary_snapshots._Past]:
+    events: defaultdict[str, list[primary_snapshots.Event]] = defaultdict(list)
     reigns: dict[tuple[object, ...], tuple[int, int]] = {}
     for it in records:
         sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
@@ -357,37 +357,45 @@ def _past(
             reigns[server] = min(low, sent), max(high, sent)
         happened = []
         if statement and it["named"] and it["role"] == "primary":
-            happened.append((tides.WROTE, ended + error_us))
+            happened.append((primary_snapshots.WROTE, ended + error_us))
         if statement and (it["hole"] or it["is_unnamed"]):
             unnamed = it["is_unnamed"]
             at_us = ended + error_us if unnamed else _us(it, "arrived_us")
-            happened.append((tides.OPEN, at_us))
+            happened.append((primary_snapshots.OPEN, at_us))
         if _us(it, "missing") > 0:
-            happened.append((tides.GAP, ended))
+            happened.append((primary_snapshots.GAP, ended))
         if it["whole"] is not None:
-            happened.append((tides.TIDE, sent))
+            happened.append((primary_snapshots.TIDE, sent))
         for what, at_us in happened:
-            doubtful = what in (tides.OPEN, tides.GAP)
+            doubtful = what in (primary_snapshots.OPEN, primary_snapshots.GAP)
             everywhere = doubtful and own in unplaced
             for cluster in sorted(set(known.values())) if everywhere else [own]:
                 abroad = cluster != own
-                nobodys = what == tides.GAP or (what == tides.OPEN and not it["is_unnamed"])
+                nobodys = what == primary_snapshots.GAP or (
+                    what == primary_snapshots.OPEN and not it["is_unnamed"]
+                )
                 plain = {
                     "cluster": cluster,
                     "at_us": at_us,
-                    "what": tides.GAP if abroad else what,
+                    "what": primary_snapshots.GAP if abroad else what,
                     "server_uuid": None if nobodys or abroad else it["server_uuid"],
                     "is_whole": it["own_gtids"] == "",
-                    "gtids": it["whole"] if what == tides.TIDE else it["named"],
+                    "gtids": it["whole"] if what == primary_snapshots.TIDE else it["named"],
                 }
-                events[cluster].append(_event(tides.Event, it | plain))
-    zero = {"session": 0, "seq": 0, "what": tides.REIGN, "since_us": 0, "is_whole": False}
+                events[cluster].append(_event(primary_snapshots.Event, it | plain))
+    zero = {
+        "session": 0,
+        "seq": 0,
+        "what": primary_snapshots.REIGN,
+        "since_us": 0,
+        "is_whole": False,
+    }
     for (cluster, proxy, worker, run, uuid, incarnation), (low, high) in reigns.items():
         whose: Record = {"cluster": cluster, "proxy": proxy, "worker": worker, "run": run}
         whose |= {"server_uuid": uuid, "incarnation": incarnation, "at_us": low, "ended_us": high}
-        events[str(cluster)].append(_event(tides.Event, whose | zero))
+        events[str(cluster)].append(_event(primary_snapshots.Event, whose | zero))
     for its in events.values():
-        one = tides.Tides()
+        one = primary_snapshots.PrimarySnapshots()
         for event in sorted(its, key=lambda e: (e.at_us, e.what, e.proxy, e.worker, e.run, e.seq)):
             yield from one.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
         yield from one.terminate()
@@ -402,7 +410,7 @@ class _History:
     since_us: int = 0
 
 
-def _history(past: Iterable[tides._Past], known: Mapping[str, str]) -> _History:
+def _history(past: Iterable[primary_snapshots._Past], known: Mapping[str, str]) -> _History:
     terms: defaultdict[str, list[Term]] = defaultdict(list)
     confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
     gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
@@ -433,7 +441,7 @@ def _history(past: Iterable[tides._Past], known: Mapping[str, str]) -> _History:
 
 
 def _backing(
-    records: Sequence[Record], past: Iterable[tides._Past], history: _History
+    records: Sequence[Record], past: Iterable[primary_snapshots._Past], history: _History
 ) -> dict[tuple[object, ...], dict[str, object]]:
     runs: defaultdict[tuple[object, ...], list[evidence._Event]] = defaultdict(list)
     for it in records:

@@ -20,8 +20,8 @@ from tests.spark_jobs.simulation import Simulation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_jobs.deduplication import Deduplicated
     from spark_jobs.primary_history import History
-    from spark_jobs.unrepeated import Unrepeated
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -40,7 +40,7 @@ class Compared:
         segments = find_segments(folder / "log", folder / "scratch")
         self._lines = take.all_in(spark, segments.paths, folder / "parsed")
 
-    def look(self, period: Hours | None = None) -> "Unrepeated":
+    def look(self, period: Hours | None = None) -> "Deduplicated":
         """The first pass, and all records."""
         return look(self._spark, self._lines, self._folder / "scratch", period)
 

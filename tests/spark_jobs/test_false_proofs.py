@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from spark_jobs.reliance import HAD, OFTEN, RELIED, Event, Reliance
+from spark_jobs.false_proofs import HAD, OFTEN, RELIED, Event, FalseProofs
 from tests.spark_jobs.routing_log import UUID
 
 P, R = UUID["primary"], UUID["r1"]
@@ -14,7 +14,7 @@ class Server:
     """Its events, numbered as they happen."""
 
     def __init__(self) -> None:
-        self.reliance = Reliance()
+        self.reliance = FalseProofs()
         self.now = 0
         self.found: list[tuple[int, str]] = []
 
@@ -28,11 +28,11 @@ class Server:
         self.now += 1
         at = (self.now, self.now, self.now + took)
         event = Event("gate", 0, "a1", R, *at, what, incarnation, gtids)
-        self.found += [(it.seq, it.lacking) for it in self.reliance.eval(event)]  # type: ignore[arg-type]  # a Row is a tuple
+        self.found += [(it.seq, it.lacking) for it in self.false_proofs.eval(event)]  # type: ignore[arg-type]  # a Row is a tuple
         return self.now
 
     def end(self) -> list[tuple[int, str]]:
-        return [*self.found, *((it.seq, it.lacking) for it in self.reliance.terminate())]
+        return [*self.found, *((it.seq, it.lacking) for it in self.false_proofs.terminate())]
 
 
 def test_all_reads_are_told_that_relied_on_what_the_next_set_lacks() -> None:

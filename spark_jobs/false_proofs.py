@@ -90,7 +90,7 @@ def _event(where: Column, at_us: Column, until_us: Column, what: int, gtids: Col
     return fn.when(where, fn.struct(*times, gtids.alias("gtids")))
 
 
-class Reliance:
+class FalseProofs:
     """Goes through the events of one server in one run."""
 
     def __init__(self) -> None:

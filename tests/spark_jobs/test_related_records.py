@@ -18,7 +18,7 @@ P = UUID["primary"]
 
 
 def test_a_scene(spark: "SparkSession", tmp_path: "Path") -> None:
-    from spark_jobs import consistency_audit, ingest, primary_history, scene
+    from spark_jobs import consistency_audit, ingest, primary_history, related_records
     from spark_jobs.verdict import Verdict
 
     run, other = Run(), Run("b2", worker=1)
@@ -38,7 +38,7 @@ def test_a_scene(spark: "SparkSession", tmp_path: "Path") -> None:
     records = ingest.number(ingest.parse(ingest.read(spark, segments))).persist()
     judged = consistency_audit.transform(records, primary_history.learn(records))
     reads = consistency_audit.examples(judged, Verdict.VIOLATION, 5)
-    rows = scene.transform(records, reads).collect()
+    rows = related_records.transform(records, reads).collect()
     assert {(row.proxy, row.worker, row.run, row.seq) for row in rows} == {("gate", 0, "a1", 5)}
     assert {(row.what, row.by_seq, row.server, row.gtids) for row in rows} == {
         ("wrote", 4, "primary:3306", f"{P}:6"),

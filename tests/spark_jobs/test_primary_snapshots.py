@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from spark_jobs.tides import OPEN, REIGN, TIDE, WROTE, Event, Tides
+from spark_jobs.primary_snapshots import OPEN, REIGN, TIDE, WROTE, Event, PrimarySnapshots
 from tests.spark_jobs.routing_log import UUID
 
 A, B = UUID["primary"], UUID["r1"]
@@ -15,7 +15,7 @@ class Told:
     """One cluster's events in their order, and PAST of them."""
 
     def __init__(self) -> None:
-        self.tides = Tides()
+        self.tides = PrimarySnapshots()
         self.told: list[dict[str, object]] = []
         self.seq = 0
         self.ended = False

@@ -129,7 +129,7 @@ class _Reign:
     was_asked: bool = False
 
 
-class Tides:
+class PrimarySnapshots:
     """Goes through the events of one cluster."""
 
     def __init__(self) -> None:

@@ -12,17 +12,17 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
+from spark_jobs.primary_snapshots import GAP, OPEN, TIDE
 from spark_jobs.schema import EVENTS
-from spark_jobs.tides import GAP, OPEN, TIDE
 
 _ORDER: Final = ("at_us", "what")
 
 
-def thin(events: DataFrame, quiet: Collection[str]) -> DataFrame:
+def prune(events: DataFrame, quiet: Collection[str]) -> DataFrame:
     """Leave out the events that do not matter.
 
     Args:
-        events: `tides.Event`, without REIGN.
+        events: `primary_snapshots.Event`, without REIGN.
         quiet: the quiet clusters.
 
     Returns:

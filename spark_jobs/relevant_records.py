@@ -21,7 +21,7 @@ _KEYS = {
 """The columns that identify a wider group; a read's session is looked at in any case."""
 
 
-class Concern(NamedTuple):
+class RelevantRecords(NamedTuple):
     """The records that concern some reads.
 
     Attributes:
@@ -33,7 +33,7 @@ class Concern(NamedTuple):
     claims: DataFrame
 
 
-def find(records: DataFrame, reads: DataFrame, history: History) -> Concern:
+def find(records: DataFrame, reads: DataFrame, history: History) -> RelevantRecords:
     """Find the records that concern some reads; this runs a job.
 
     Args:
@@ -62,4 +62,4 @@ def find(records: DataFrame, reads: DataFrame, history: History) -> Concern:
     backed = found.where(
         fn.col("is_read") & reduce(or_, (fn.coalesce(flag, no) for flag in claims))
     )
-    return Concern(found.select(NUMBERED.names), backed.select(NUMBERED.names))
+    return RelevantRecords(found.select(NUMBERED.names), backed.select(NUMBERED.names))

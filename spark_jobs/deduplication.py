@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Unrepeated:
+class Deduplicated:
     """The records of a log without repeats.
 
     Attributes:
@@ -40,7 +40,7 @@ class Unrepeated:
 
 def look(
     spark: "SparkSession", log: "Log", scratch: Path, persisted: list["DataFrame"]
-) -> Unrepeated:
+) -> Deduplicated:
     """Go through a log for the first time.
 
     Args:
@@ -79,7 +79,7 @@ def look(
         numbered = ingest.number(whole, strange=passes.strange)
     if log.period is not None:
         numbered = numbered.withColumn("is_judged", statement.judged_in(log.period))
-    return Unrepeated(passes, numbered, repeats, before)
+    return Deduplicated(passes, numbered, repeats, before)
 
 
 def _again(
