@@ -24,7 +24,7 @@ def follow_changes(
 
     def on_change(before: Config, materials: Materials) -> None:
         config = shared.config
-        shared.topology.fallbacks.change(config.primary_fallback_rate)
+        shared.topology.primary_rate_limit.change(config.primary_fallback_rate)
         shared.topology.configure(
             config.proof_max_age,
             allows_filters=config.filtered_replicas == "allow",

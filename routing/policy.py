@@ -184,7 +184,7 @@ def by_level(
         crowded: as in `choose`.
     """
     rules = requirement.rules
-    if topology.placement is not None and _is_primarys(session, topology, now):
+    if topology.placement is not None and _is_share_of_primary(session, topology, now):
         return on_primary(topology, Reason.READ)
     if rules.level is _BEST_EFFORT:
         return _best_effort(session, topology, now)
@@ -209,7 +209,7 @@ def by_level(
     return _among_replicas(session, topology, now, requirement, crowded, seen_on)
 
 
-def _is_primarys(session: Session, topology: Topology, now: float) -> bool:
+def _is_share_of_primary(session: Session, topology: Topology, now: float) -> bool:
     """Whether a session's reads are the primary's share, which can take them (read-from)."""
     placement = topology.placement
     if placement is None or not placement.prefers_primary(session.preferred):

@@ -50,9 +50,9 @@ _NAMING: Final = frozenset(
     {Error.ER_UNKNOWN_STMT_HANDLER.code, Error.ER_STMT_HAS_NO_OPEN_CURSOR.code}
 )
 """Errors whose text names a prepared statement by its id."""
-_FAREWELLS: Final = frozenset({Error.ER_SERVER_SHUTDOWN.code, Error.ER_SERVER_OFFLINE_MODE.code})
+_SHUTDOWNS: Final = frozenset({Error.ER_SERVER_SHUTDOWN.code, Error.ER_SERVER_OFFLINE_MODE.code})
 """Errors by which a server says that it shuts down, or serves nobody for now."""
-_PASSING: Final = _FAREWELLS | {
+_TRANSIENT: Final = _SHUTDOWNS | {
     Error.ER_LOCK_WAIT_TIMEOUT.code,
     Error.ER_LOCK_DEADLOCK.code,
     Error.ER_QUERY_INTERRUPTED.code,
@@ -98,7 +98,7 @@ class Answer:
             return "full"
         if code in _DENIALS:
             return "denied"
-        return "leaving" if code in _FAREWELLS else "pass"
+        return "leaving" if code in _SHUTDOWNS else "pass"
 
 
 def _unlimited(command: Command, state: Session) -> bool:
@@ -117,9 +117,9 @@ def as_the_client_knows_it(data: bytes, command: Command, connection: ServerConn
     return frame(payload, data[3])
 
 
-def may_pass(error: bytes) -> bool:
+def is_transient(error: bytes) -> bool:
     """Whether the server may answer differently in a moment; `error` is an ERR's payload."""
-    return _code(error) in _PASSING
+    return _code(error) in _TRANSIENT
 
 
 def wants_file(command: Command) -> bool:

@@ -39,7 +39,7 @@ _READ: Final = Reason.READ
 
 
 class CachedDecision:
-    """That of one session.
+    """The last decision about a plain read of one session.
 
     Attributes:
         scope: the one that the last plain read was decided about in; None at BEST_EFFORT.

@@ -20,8 +20,8 @@ On a replica the answers to a WAIT, to a question whether it still has what it h
 audit come before the statement's own; each lets the read go on or withdraws it. A replica that
 refuses, is silent or is lost before the first byte went to the client withdraws it, too. The read
 then runs on the primary. A read that leaves a late replica needs a token of a rate limit
-(`Topology.fallbacks`), so that a lag spike cannot flood the primary: it may be DELAYED, or refused.
-From the first byte on (PASSING) no other server can answer it.
+(`Topology.primary_rate_limit`), so that a lag spike cannot flood the primary: it may be DELAYED, or
+refused. From the first byte on (PASSING) no other server can answer it.
 
 The primary itself may have to finish first what it is committing (`policy.shows_less`): the
 statement is held until that was `settled`, or it goes elsewhere.
@@ -314,7 +314,7 @@ class Read:
         if rules.level is _BOUNDED and probed is None and required is not None:
             self._note_observation(now - rules.staleness, required)
         if decision.reason is _BEHIND:
-            decision = self._leave_late(statement, decision, now)
+            decision = self._decide_for_late_replicas(statement, decision, now)
         gtids = decision.proof_set
         if decision.proof is _WAITED and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
@@ -422,7 +422,7 @@ class Read:
     def _without_primary(self, now: float) -> Step:
         """The primary cannot say what it must see: its last word may do, or a stale answer."""
         topology = self._topology
-        if self._statement is not None and self._bound_by_look(now):
+        if self._statement is not None and self._limit_by_observation(now):
             return self._choose_again(now)
         if self._statement is not None and self.rules.on_timeout is TimeoutPolicy.STALE:
             replica = stale(self._session, topology, now)
@@ -432,10 +432,10 @@ class Read:
         if topology.lacks_quorum and self.rules.level in CURRENT:
             return self._refuse(refusal.no_quorum(topology.withheld))
         if self._session.without_primary or primary.is_silent(now):
-            return self._refuse(self._silent(primary))
+            return self._refuse(self._primary_silent_refusal(primary))
         return self._refuse(refusal.probe_timeout(primary.name, self.rules.wait_budget))
 
-    def _bound_by_look(self, now: float) -> bool:
+    def _limit_by_observation(self, now: float) -> bool:
         """Bound what the scope was shown by the last look at the primary; whether that does.
 
         What it had and was committing then bounds all that any server had shown by that time.
@@ -455,7 +455,7 @@ class Read:
         self._take_note().observation = bound.observation
         return True
 
-    def _silent(self, primary: Server) -> Refuse:
+    def _primary_silent_refusal(self, primary: Server) -> Refuse:
         """Why a read is refused that needs the primary, which is known not to answer."""
         if self._session.without_primary:
             return refusal.no_primary(primary.name, "it does not answer", may_write=False)
@@ -768,10 +768,12 @@ class Read:
         self.decision = decision
         return self._in_turn(_LAGGING, now)
 
-    def _leave_late(self, statement: Statement, decision: Decision, now: float) -> Decision:
+    def _decide_for_late_replicas(
+        self, statement: Statement, decision: Decision, now: float
+    ) -> Decision:
         """All replicas are late: the decision stands if the primary may be given the read."""
         topology = self._topology
-        if topology.fallbacks.reserve(now, 0.0) is not None:
+        if topology.primary_rate_limit.reserve(now, 0.0) is not None:
             return decision
         # The primary must not be given more than it already has to do.
         self._take_note().crowded = "waits"
@@ -781,8 +783,8 @@ class Read:
         """To the primary since replicas are late, when that may be given another read."""
         primary = self._topology.primary
         if primary.is_silent(now):
-            return self._refuse(self._silent(primary))
-        delay = self._topology.fallbacks.reserve(now, self.rules.wait_budget)
+            return self._refuse(self._primary_silent_refusal(primary))
+        delay = self._topology.primary_rate_limit.reserve(now, self.rules.wait_budget)
         if delay is None:
             self._take_note().crowded = "refused"
             return self._refuse(refusal.flood())

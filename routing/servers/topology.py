@@ -561,7 +561,7 @@ class Topology:
         placement: which servers reads ask first; None if all replicas are as good (`place`).
         for_primary: reasons of reads that only the primary answers.
         reads_lagging: replicas that are lagging are read where no other is left.
-        fallbacks: lets so many reads per second leave late replicas for the primary.
+        primary_rate_limit: lets so many reads per second leave late replicas for the primary.
         rivals: servers of which each may be the primary; empty while it is clear who is. None of
             them gets a write.
         withheld: why no write is sent to the primary now; empty if they are.
@@ -586,7 +586,7 @@ class Topology:
         Args:
             primary: takes the writes.
             replicas: all others.
-            fallback_rate: that of `fallbacks`.
+            fallback_rate: that of `primary_rate_limit`.
             proof_max_age: each server's.
             allows_filters: reads may go where filters leave something out.
             reads_lagging: `reads_lagging`.
@@ -596,7 +596,7 @@ class Topology:
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
         self.standby: list[Server] = []
         self.observations = Observations()
-        self.fallbacks = RateLimit(fallback_rate)
+        self.primary_rate_limit = RateLimit(fallback_rate)
         self.refusals = Refusals()
         self.rivals: list[Server] = []
         self.withheld = ""

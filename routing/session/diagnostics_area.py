@@ -136,7 +136,7 @@ NOTHING_TO_REPLAY: Final = DiagnosticsReplay()
 
 
 class DiagnosticsArea:
-    """One session's.
+    """What may be asked about the last statement of one session, and which server knows it.
 
     Attributes:
         conditions: how many warnings and errors there are, at least.

@@ -266,41 +266,49 @@ class Transaction(RoutableTransaction):
             ran: it was not merely prepared.
         """
         self.status = status
-        ended = counts = False
+        end_on_replicas = count_split = False
         is_read = statement is not None and statement.kind is _A_READ
         flags = status & _READ_ONLY_OPEN
         if ran and (flags == IN_TRANS or (self.reads is not None and self.reads.may_write)):
-            ended = self._follow_writing(status, statement, text, session, primary, may_write)
+            end_on_replicas = self._follow_writing(
+                status, statement, text, session, primary, may_write
+            )
         if self.after_conflict and self.is_open and not flags & IN_TRANS:
             self.after_conflict = False
-        opened = is_read and not may_write and not self.is_open
+        opened_by_read = is_read and not may_write and not self.is_open
         self.is_open = flags & IN_TRANS != 0
         self.is_uncertain = False
         snapshot = self.snapshot
         if ran and (flags == _READ_ONLY_OPEN or (snapshot is not None and not snapshot.may_write)):
             still_open = flags == _READ_ONLY_OPEN
-            before = self._end_read_only(statement, may_write, still_open)
-            ended = ended or before is not None
+            previous = self._end_read_only(statement, may_write, still_open)
+            end_on_replicas = end_on_replicas or previous is not None
             if still_open:
-                reads = commands.reads_data(statement, may_write, text)
+                reads_data = commands.reads_data(statement, may_write, text)
                 if self.snapshot is None:
                     autocommit = status & AUTOCOMMIT != 0
                     self._begin_read_only(autocommit, is_per_statement(session), implied=False)
-                    if self._is_primarys(statement, text, session, before, reads, opened):
+                    if self._must_read_on_primary(
+                        statement, text, session, previous, reads_data, opened_by_read
+                    ):
                         self._read_on_primary(primary)
                         anew = commands.begins_anew(statement)
                         # It may be the same transaction.
-                        counts = before is not None and before.is_on_replica and not anew
-                elif self.stage == READ_ONLY and reads:
+                        count_split = previous is not None and previous.is_on_replica and not anew
+                elif self.stage == READ_ONLY and reads_data:
                     self._read_on_primary(primary)
                 else:
-                    counts = reads and self.snapshot.is_on_replica
+                    count_split = reads_data and self.snapshot.is_on_replica
         if self.status_tells:
             self.autocommit = status & AUTOCOMMIT != 0
         if self.has_savepoint or not self.autocommit:
             self._follow_savepoints(statement, may_write)
         self._follow_status()
-        return Consequences(ended, counts) if ended or counts else _NOTHING
+        return (
+            Consequences(end_on_replicas, count_split)
+            if end_on_replicas or count_split
+            else _NOTHING
+        )
 
     def _end_read_only(
         self, statement: Statement | None, may_write: bool, still_open: bool
@@ -318,7 +326,7 @@ class Transaction(RoutableTransaction):
         self._end()
         return snapshot
 
-    def _is_primarys(
+    def _must_read_on_primary(
         self,
         statement: Statement | None,
         text: bytes,

@@ -82,7 +82,7 @@ async def test_reads_beyond_the_rate_fail() -> None:
 async def test_reads_within_one_more_budget_are_delayed() -> None:
     async with late(6, 1.0) as (proxy, clients):
         bucket = Full(0.02)
-        proxy.shared.topology.fallbacks = bucket
+        proxy.shared.topology.primary_rate_limit = bucket
         assert await asyncio.gather(*map(code, clients)) == [0] * 6
         assert crowded(proxy, "delayed") == 6
         assert crowded(proxy, "refused") == 0
@@ -109,7 +109,7 @@ async def test_known_lag_makes_reads_wait_rather_than_leave() -> None:
 
 async def test_a_client_leaves_while_its_read_is_delayed() -> None:
     async with late(2, 1.0) as (proxy, (first, second)):
-        proxy.shared.topology.fallbacks = Full(0.2)
+        proxy.shared.topology.primary_rate_limit = Full(0.2)
         for client in (first, second):
             client.send(query(COUNT))
         await eventually(lambda: crowded(proxy, "delayed") == 2)
@@ -123,7 +123,7 @@ async def test_a_client_leaves_while_its_read_is_delayed() -> None:
 
 async def test_a_kill_while_a_read_is_delayed() -> None:
     async with late(2, 1.0) as (proxy, (client, killer)):
-        proxy.shared.topology.fallbacks = Full(30)
+        proxy.shared.topology.primary_rate_limit = Full(30)
         session = next(iter(proxy.shared.sessions))
         client.send(query(COUNT))
         await eventually(lambda: crowded(proxy, "delayed") == 1)
@@ -136,7 +136,7 @@ async def test_a_kill_while_a_read_is_delayed() -> None:
 
 async def test_the_primary_breaks_while_a_read_is_delayed() -> None:
     async with late(1, 1.0, without_primary="refuse") as (proxy, (client,)):
-        proxy.shared.topology.fallbacks = Full(30)
+        proxy.shared.topology.primary_rate_limit = Full(30)
         client.send(query(COUNT))
         await eventually(lambda: crowded(proxy, "delayed") == 1)
         await proxy.cluster.primary.stop()
@@ -146,7 +146,7 @@ async def test_the_primary_breaks_while_a_read_is_delayed() -> None:
 
 async def test_a_shutdown_while_a_read_is_delayed() -> None:
     async with late(1, 2.0) as (proxy, (client,)):
-        proxy.shared.topology.fallbacks = Full(0.1)
+        proxy.shared.topology.primary_rate_limit = Full(0.1)
         client.send(query(COUNT))
         await eventually(lambda: crowded(proxy, "delayed") == 1)
         draining = asyncio.create_task(drain(proxy.shared))

@@ -151,14 +151,14 @@ async def test_reads_go_to_the_primary_in_their_turn(level: str) -> None:
             await session.query(f"SET tidegate_consistency = '{level}'")
         (server,) = proxy.shared.topology.replicas
         await falls_behind(proxy, server)
-        proxy.shared.topology.fallbacks = Full(0.02)
+        proxy.shared.topology.primary_rate_limit = Full(0.02)
         assert await reader(client) == b"primary"
-        proxy.shared.topology.fallbacks = Full(30)
+        proxy.shared.topology.primary_rate_limit = Full(30)
         leaving.send(query(READ))
         await eventually(lambda: proxy.count(CROWDED, "delayed") == 2)
         leaving.abort()
         await eventually(lambda: len(proxy.shared.sessions) == 1)
-        proxy.shared.topology.fallbacks = Full(None)
+        proxy.shared.topology.primary_rate_limit = Full(None)
         refused = ErrPacket.parse((await client.query(READ)).packets[-1])
         assert refused.code == 3024
         assert "primary-fallback-rate" in refused.message

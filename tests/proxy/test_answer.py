@@ -6,7 +6,7 @@ from protocol.constants import Capability
 from protocol.constants import Command as Code
 from protocol.packet import frame
 from protocol.response import ErrPacket
-from proxy.client.answer import Answer, Meaning, may_pass, wants_file
+from proxy.client.answer import Answer, Meaning, is_transient, wants_file
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.request.command import Command
@@ -77,7 +77,7 @@ def test_a_forgotten_statement_is_prepared_again_once(code: int) -> None:
 
 
 def test_what_is_in_the_way_may_pass() -> None:
-    assert [code for code in (1053, 1205, 1317, 1049, 1142) if may_pass(err(code))] == [
+    assert [code for code in (1053, 1205, 1317, 1049, 1142) if is_transient(err(code))] == [
         1053,
         1205,
         1317,

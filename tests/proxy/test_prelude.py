@@ -96,7 +96,7 @@ class On:
             self.state,
             SETTINGS,
             query_attributes,
-            asks=decision.reason is Reason.DIAGNOSTIC,
+            is_diagnostic=decision.reason is Reason.DIAGNOSTIC,
         )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from protocol.response import ErrPacket
 from protocol.wire import lenenc_bytes
-from proxy.client.answer import may_pass
+from proxy.client.answer import is_transient
 from proxy.client.statements.found_rows import found_rows
 from proxy.client.statements.prepared_statement import close_packet, note_prepared
 from proxy.client.statements.restore import refusal as refusal_of_restore
@@ -294,7 +294,7 @@ class ProxyQueryAnswers:
         """
         cause = str(ErrPacket.parse(error))
         pause = 0.0
-        if active and not may_pass(error):
+        if active and not is_transient(error):
             state = self._state
             pause = state.rejections.add(replica.server, cause, state.state_versions, self._now())
         _log.info(

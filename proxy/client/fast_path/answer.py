@@ -41,7 +41,7 @@ behind the encoding and a length of one byte."""
 
 
 class FastAnswers(Taker):
-    """Those of one session."""
+    """Takes the ordinary answers of one session in one step each."""
 
     def __init__(self, session: SessionContext, lease: ConnectionLease | None) -> None:
         """With a `lease` the session gives its connections back."""

@@ -55,7 +55,7 @@ _LONG_COUNT: Final = 251
 
 
 class FastRequests(FastPath):
-    """Those of one session."""
+    """Sends the plain commands of one session in one step each."""
 
     def __init__(
         self,

@@ -94,35 +94,35 @@ def replica_can_know(mirror: Mirror, command: Command, state: Session) -> bool:
 
 def before_read(
     mirror: Mirror,
-    asking: ReplicaChecks,
+    checks: ReplicaChecks,
     command: Command,
     state: Session,
     settings: bytes,
     query_attributes: bool,
     *,
-    asks: bool,
+    is_diagnostic: bool,
 ) -> Batch:
     """What a replica is told in front of a statement, so that its answer may count.
 
     Args:
         mirror: of the connection to it.
-        asking: what it is asked.
+        checks: what the replica is asked about itself.
         command: the statement.
         state: of the session, whose transaction is begun there if it was not yet.
         settings: the SET statement that made the connection fit for its purpose.
         query_attributes: were negotiated on the connection.
-        asks: it asks about the statement before, and is there for that.
+        is_diagnostic: the statement asks about the one before, and this replica has the answer.
     """
     batch: Batch = ()
-    gtids, question, audited = asking.gtids, asking.question, asking.audited
+    gtids, question, audited = checks.gtids, checks.question, checks.audited
     # A question about the statement before needs no rights, and a look-up would make it void.
-    schema = state.schema if asks and mirror.schema != state.schema else ""
-    rights = not asks and (
+    schema = state.schema if is_diagnostic and mirror.schema != state.schema else ""
+    rights = not is_diagnostic and (
         mirror.role_version != state.role_version
         or (bool(state.schema) and mirror.schema_version != state.schema_version)
     )
     if (
-        asking is not NOTHING
+        checks is not NOTHING
         or schema
         or rights
         or mirror.needs_reset
@@ -130,7 +130,7 @@ def before_read(
     ):
         batch = session_setup.set_up(mirror, state, settings, query_attributes)
         if gtids is not None:
-            batch += wait(state, gtids, asking.budget, question, query_attributes)
+            batch += wait(state, gtids, checks.budget, question, query_attributes)
         elif question:
             batch += confirm(state, question, query_attributes)
         if audited is not None:

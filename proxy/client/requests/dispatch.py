@@ -409,7 +409,7 @@ class Dispatch:
             state,
             replica.settings,
             replica.query_attributes,
-            asks=decision.reason is Reason.DIAGNOSTIC,
+            is_diagnostic=decision.reason is Reason.DIAGNOSTIC,
         )
         self._servers.show_status(replica)
         if decision.reason is Reason.DIAGNOSTIC:
@@ -499,7 +499,7 @@ class Dispatch:
             self._state,
             replica.settings,
             replica.query_attributes,
-            asks=False,
+            is_diagnostic=False,
         )
         self._servers.show_status(replica)
         self.send(replica, batch)

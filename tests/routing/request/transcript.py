@@ -232,7 +232,7 @@ class Play:
 
     def _full(self, delay: str = "") -> None:
         """Let no further read go to the primary, or only after so many seconds."""
-        self.topology.fallbacks = _Full(float(delay) if delay else None)
+        self.topology.primary_rate_limit = _Full(float(delay) if delay else None)
 
     def _promote(self, server: str) -> None:
         self.topology.promote(self._server(server))

@@ -333,7 +333,7 @@ class Play:
         takes = mirror.needs_reset or mirror.transaction_reads is not snapshot
         settings = b"SET x=1"
         batch = command_batch.before_read(
-            mirror, NOTHING, command, session, settings, False, asks=False
+            mirror, NOTHING, command, session, settings, False, is_diagnostic=False
         )
         replica.send(batch)
         if snapshot is not None and takes:
