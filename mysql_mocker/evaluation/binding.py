@@ -1,6 +1,6 @@
 """Puts values into a statement: parameters, variables, and functions that SQLite cannot answer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,13 +20,14 @@ _LONG = 512
 _BEFORE_ROWS = frozenset((1290, 1792))
 """Errors that refuse a write: the server finds them before it sends a column definition."""
 
-_NODES: dict[type[exp.Expr], str] = {
+FUNCTION_NODES: dict[type[exp.Expr], str] = {
     exp.CurrentUser: "CURRENT_USER",
     exp.CurrentRole: "CURRENT_ROLE",
     exp.SessionUser: "SESSION_USER",
     exp.CurrentSchema: "SCHEMA",
     exp.CurrentVersion: "VERSION",
 }
+"""Functions that have syntax of their own."""
 
 
 class FunctionError(Exception):
@@ -150,22 +151,15 @@ def _bind_user_variables(session: Session, root: exp.Expr) -> None:
             assignment.replace(exp.Anonymous(this="assign_user_variable", expressions=operands))
 
 
-def _in_order(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes of a tree, the inner ones before the outer ones, from left to right."""
-    for inside in node.iter_expressions():
-        yield from _in_order(inside)
-    yield node
-
-
 async def _bind_functions(session: Session, root: exp.Expr) -> None:
     """Put in the values of system variables and functions, one after another, as a server does."""
-    for node in list(_in_order(root)):
+    for node in translation.in_order(root):
         if isinstance(node, exp.SessionParameter):
             scope = str(node.args.get("kind") or "").lower()
             scope = "session" if scope == "local" else scope
             node.replace(literal(session.variable(node.name, scope)))
             continue
-        name = _NODES.get(type(node), "")
+        name = FUNCTION_NODES.get(type(node), "")
         if isinstance(node, exp.Anonymous):
             name = node.name.upper()
         function = FUNCTIONS.get(name)

@@ -14,7 +14,7 @@ from mysql_mocker.state.gtid_table import COLUMNS as _GTIDS
 from mysql_mocker.state.session import Session
 from mysql_mocker.state.variables import shown
 
-_VARIABLES: Final = ("VARIABLE_NAME", "VARIABLE_VALUE")
+VARIABLES: Final = ("VARIABLE_NAME", "VARIABLE_VALUE")
 _APPLIER_FILTERS: Final = ("CHANNEL_NAME", "FILTER_NAME", "FILTER_RULE")
 _SCHEMATA: Final = ("CATALOG_NAME", "SCHEMA_NAME", "DEFAULT_CHARACTER_SET_NAME",
                     "DEFAULT_COLLATION_NAME", "SQL_PATH", "DEFAULT_ENCRYPTION")  # fmt: skip
@@ -86,11 +86,11 @@ def table(  # noqa: C901, PLR0912 one case per table
     found: tuple[Sequence[str], Sequence[Row]] | None = None
     match f"{schema}.{name}".lower():
         case "performance_schema.global_status" | "performance_schema.session_status":
-            found = _VARIABLES, list(session.server.status().items())
+            found = VARIABLES, list(session.server.status().items())
         case "performance_schema.global_variables":
-            found = _VARIABLES, _variables(session, shared=True)
+            found = VARIABLES, _variables(session, shared=True)
         case "performance_schema.session_variables":
-            found = _VARIABLES, _variables(session, shared=False)
+            found = VARIABLES, _variables(session, shared=False)
         case "performance_schema.processlist" | "information_schema.processlist":
             found = _PROCESSES, session.server.clients.processes()
         case "mysql.gtid_executed":

@@ -102,7 +102,7 @@ class Items(list[_T]):
             raise syntax_error("") from None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)  # each is itself: what is made of one may be kept for it
 class Statement:
     """One statement of a script.
 

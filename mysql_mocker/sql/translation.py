@@ -46,6 +46,24 @@ def nodes(tree: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def in_order(tree: exp.Expr) -> list[exp.Expr]:
+    """A tree's nodes, the inner ones before the outer ones, from left to right."""
+    found: list[exp.Expr] = []
+
+    def visit(node: exp.Expr) -> None:
+        for part in node.args.values():
+            if isinstance(part, exp.Expr):
+                visit(part)
+            elif isinstance(part, list):
+                for each in part:
+                    if isinstance(each, exp.Expr):
+                        visit(each)
+        found.append(node)
+
+    visit(tree)
+    return found
+
+
 def tables(tree: exp.Expr) -> Iterator[exp.Table]:
     """The stored or virtual tables that a statement names (no CTE, no DUAL)."""
     every = nodes(tree)

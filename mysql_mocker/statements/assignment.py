@@ -29,6 +29,8 @@ _VALUES: Final = frozenset(
     (TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE,
      TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.PLACEHOLDER)
 )  # fmt: skip
+_LONG_NUMBER: Final = 19
+"""Digits: shorter numbers are integers to SQLite, too."""
 _MIXED_STRICTNESS: Final = (
     "'NO_ZERO_DATE', 'NO_ZERO_IN_DATE' and 'ERROR_FOR_DIVISION_BY_ZERO' sql modes should be used "
     "with strict mode. They will be merged with strict mode in a future release."
@@ -111,7 +113,22 @@ async def _value(session: Session, expression: Statement) -> Value:
     only = expression.tokens[0]
     if len(expression.tokens) == 1 and only.token_type not in _VALUES:
         return only.text  # a bare word: ON, utf8mb4, DEFAULT
+    written = _written(expression)
+    if written is not None:
+        return written
     return await evaluate(session, expression, expression.expressions(0)[0])
+
+
+def _written(expression: Statement) -> Value:
+    """The value of a plain number or text, which needs no evaluation; None for all else."""
+    *before, last = expression.tokens
+    if not before and last.token_type is TokenType.NUMBER:
+        return int(last.text) if last.text.isdecimal() and len(last.text) < _LONG_NUMBER else None
+    if last.token_type is not TokenType.STRING or last.text in expression.values:
+        return None
+    plain = last.text.isascii() and "\0" not in last.text
+    introduced = [token.text.lower() for token in before] in ([], ["_latin1"], ["_utf8mb4"])
+    return last.text if plain and introduced else None
 
 
 async def _user_variable(session: Session, item: Statement) -> None:

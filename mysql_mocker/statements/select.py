@@ -9,6 +9,7 @@ from mysql_mocker.columns import value_type
 from mysql_mocker.columns.result_columns import ResultColumns, integer
 from mysql_mocker.error import unsupported
 from mysql_mocker.evaluation.binding import Bound, FunctionError, bind, open_tables
+from mysql_mocker.evaluation.variable_query import VariableQuery, variable_query
 from mysql_mocker.sql import translation
 from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
@@ -42,6 +43,9 @@ async def select(session: Session, statement: Statement) -> Rows:
     if _DEFINITIONS in statement.text:
         # The number of views, their definitions and their tables: as if there were no view.
         return Rows([integer(name) for name in ("n", "v", "u")], [(0, None, None)])
+    variables = variable_query(statement)
+    if variables is not None:
+        return await _select_variables(session, statement, variables)
     tree = statement.parse()
     nodes = translation.nodes(tree)
     if not isinstance(tree, exp.Query) or any(isinstance(node, exp.Into) for node in nodes):
@@ -72,6 +76,16 @@ async def select(session: Session, statement: Statement) -> Rows:
     if surroundings.last_insert_id is not None:
         session.last_insert_id, surroundings.last_insert_id = surroundings.last_insert_id, None
     session.found_rows = _found_rows(session, bound, len(rows), calculating=calculating)
+    definitions = columns.definitions(header, rows)
+    return Rows(definitions, _as_declared(definitions, rows))
+
+
+async def _select_variables(session: Session, statement: Statement, query: VariableQuery) -> Rows:
+    columns = ResultColumns(session, statement)
+    parameters = await query.parameters(session)
+    session.storage.surroundings.set(session.now(), id(parameters))
+    header, rows = session.storage.read(query.sql, parameters)
+    session.found_rows = len(rows)
     definitions = columns.definitions(header, rows)
     return Rows(definitions, _as_declared(definitions, rows))
 
