@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 
 from proxy.channel import PacketChannel
@@ -39,7 +40,7 @@ def judged() -> Iterator[None]:
     gc.disable()
     try:
         yield
-        found = sorted(set(map(_name, _cycles())))
+        found = sorted({_name(type(value)) for value in _cycles()})
     finally:
         if outermost:
             gc.enable()
@@ -58,14 +59,20 @@ def _cycles() -> list[object]:
     gc.set_debug(0)
     garbage = {id(value): value for value in gc.garbage}
     gc.garbage.clear()
-    others = {key: value for key, value in garbage.items() if _name(value).startswith(_OTHERS)}
+    others = {key: value for key, value in garbage.items() if _is_of_others(type(value))}
     while others:
         for key in others:
             del garbage[key]
         behind = gc.get_referents(*others.values())
         others = {id(value): value for value in behind if id(value) in garbage}
-    return [value for value in garbage.values() if _name(value).startswith(_PROXYS)]
+    return [value for value in garbage.values() if _name(type(value)).startswith(_PROXYS)]
 
 
-def _name(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+@cache
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+@cache
+def _is_of_others(kind: type) -> bool:
+    return _name(kind).startswith(_OTHERS)
