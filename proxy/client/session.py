@@ -1052,7 +1052,7 @@ class ClientSession:
         if is_done and connection is servers.active:
             servers.on_idle(connection)
             if self._lease is not None and self._shared.slots.waiting:
-                self._lease.let_others(connection, rests=self._rests)
+                self._lease.let_others(rests=self._rests)
             self._client.ready()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:

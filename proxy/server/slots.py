@@ -9,17 +9,19 @@ a server never has more of them than `max-server-connections`. Kept connections
 
 Where all slots are taken, callers wait for their turn, in the order of arrival. Meanwhile sessions
 are to give way: idle ones are asked, the one that has had its connection for longest first; busy
-ones check at the end of a command whether their connection is wanted
+ones check at the end of each command whether one of their connections is wanted
 (`proxy.client.sharing.connection_lease`). Each may use its connection for `_TURN_S` first, since a
-change of hands costs more than a statement. Clients that were greeted with a connection, and do not
-log in, give way, too: they get another one.
+change of hands costs more than a statement. A busy one may use it for more commands, on whatever
+server each of them runs: who writes on the primary and reads on a replica needs both connections.
+Between two commands it looks idle, so it is not asked if one has ended since the last look. Clients
+that were greeted with a connection, and do not log in, give way, too: they get another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from protocol.errors import ServerErrorCode
@@ -37,6 +39,9 @@ TURN_COMMANDS: Final = 40
 _LOOK_S: Final = 0.005
 """How often idle sessions are asked, while anybody waits."""
 
+_Turn: TypeAlias = "asyncio.Future[Slot | None]"
+"""Of a caller that waits: done with a slot, or with None when it has waited for too long."""
+
 
 class Holder(Protocol):
     """A session with connections, or a client that was greeted with one and has not logged in."""
@@ -53,17 +58,21 @@ class Slot:
         server: which it leads to.
         holder: its user; None during a login, or while the connection is cleaned.
         since: when it began to, monotonic s.
-        commands: how many of the holder's have ended since then while others waited.
+        commands: how many of the holder's have ended since then while others waited, wherever.
+        seen: how many those were at the last look for idle sessions.
         giving: it is about to be free.
     """
 
-    __slots__ = ("__weakref__", "_slots", "commands", "giving", "holder", "server", "since")
+    __slots__ = (
+        *("__weakref__", "_slots", "commands", "giving"),
+        *("holder", "seen", "server", "since"),
+    )
 
     def __init__(self, slots: Slots, server: Server) -> None:
         self.server = server
         self.holder: Holder | None = None
         self.since = 0.0
-        self.commands = 0
+        self.commands = self.seen = 0
         self.giving = False
         self._slots: Slots | None = slots
 
@@ -114,7 +123,7 @@ class Slots:
         self._used: defaultdict[Server, WeakKeyDictionary[Slot, None]] = defaultdict(
             WeakKeyDictionary
         )
-        self._queues: defaultdict[Server, dict[asyncio.Future[Slot], None]] = defaultdict(dict)
+        self._queues: defaultdict[Server, dict[_Turn, None]] = defaultdict(dict)
         self._look: asyncio.TimerHandle | None = None
         self.waiting = 0
         self.giving: defaultdict[Server, int] = defaultdict(int)
@@ -168,27 +177,28 @@ class Slots:
         if at_most is not None:
             within = min(at_most, within)
         queue = self._queues[server]
-        current: asyncio.Future[Slot] = self._loop.create_future()
+        current: _Turn = self._loop.create_future()
         queue[current] = None
         self._count(server, 1)
         self._look_around()
+        timer = self._loop.call_later(within, _take_too_long, current)
         try:
-            async with asyncio.timeout(within):
-                slot = await current
-        except BaseException as error:
-            if current in queue:
-                del queue[current]
-            elif not current.cancelled():
-                current.result().free()  # its turn came too late
-            if isinstance(error, TimeoutError):
-                self._metrics.waited_for_connection(server.name, "timeout")
-                raise ServerFullError(_full(server, self._most, within)) from error
+            taken = await current
+        except BaseException:
+            late = current.result() if current.done() and not current.cancelled() else None
+            if late is not None:
+                late.free()
             self._metrics.waited_for_connection(server.name, "left")
             raise
         finally:
+            timer.cancel()
+            queue.pop(current, None)
             self._count(server, -1)
+        if taken is None:
+            self._metrics.waited_for_connection(server.name, "timeout")
+            raise ServerFullError(_full(server, self._most, within))
         self._metrics.waited_for_connection(server.name, "connected")
-        return slot
+        return taken
 
     def _count(self, server: Server, more: int) -> None:
         self.waiting += more
@@ -200,7 +210,7 @@ class Slots:
         """A session uses it from now on."""
         slot.gives(giving=False)
         slot.since = self._loop.time()
-        slot.commands = 0
+        slot.commands = slot.seen = 0
         self._used[slot.server][slot] = None
 
     def on_disuse(self, slot: Slot) -> None:
@@ -239,20 +249,20 @@ class Slots:
                 of_servers.pop(server, None)
 
     def wants(self, slot: Slot) -> bool:
-        """Whether the turn of the session that uses it has ended, and others wait.
+        """Whether the turn of the busy session that has it has ended, and others wait.
 
-        This is asked while it is idle.
+        This is asked when a command of the session has ended, of each of its connections.
         """
-        if slot.giving or self._loop.time() - slot.since < _TURN_S:
-            return False
-        return self._lacks(slot.server) > 0
-
-    def wants_behind_command(self, slot: Slot) -> bool:
-        """The same for a session that is busy: a command of its has just ended."""
         slot.commands += 1
         if slot.commands < TURN_COMMANDS and self._loop.time() - slot.since < _LONGEST_TURN_S:
             return False
-        return self.wants(slot)
+        return self._is_wanted(slot)
+
+    def _is_wanted(self, slot: Slot) -> bool:
+        """Whether others wait, and its holder has had it for long enough if it is idle."""
+        if slot.giving or self._loop.time() - slot.since < _TURN_S:
+            return False
+        return self._lacks(slot.server) > 0
 
     def _lacks(self, server: Server) -> int:
         """For how many of those that wait nobody is about to give way."""
@@ -260,22 +270,34 @@ class Slots:
 
     def _look_around(self) -> None:
         """Ask idle sessions to give way, now and as long as anybody waits."""
-        if self._look is not None:
-            return
+        if self._look is None:
+            self.look()
+            self._look_again_later()
+
+    def look(self) -> None:
+        """Ask idle sessions to give way, where others wait: who had no command since this."""
         for server, queue in list(self._queues.items()):
             if not queue:
                 continue
             for slot in list(self._used[server]):
                 if self._lacks(server) <= 0:
                     break
-                if slot.holder is not None and self.wants(slot):
+                idle, slot.seen = slot.seen == slot.commands, slot.commands
+                if idle and slot.holder is not None and self._is_wanted(slot):
                     slot.holder.give_way(server)
+
+    def _look_again_later(self) -> None:
         if self.waiting:
             self._look = self._loop.call_later(_LOOK_S, self._look_again)
 
     def _look_again(self) -> None:
         self._look = None
         self._look_around()
+
+
+def _take_too_long(current: _Turn) -> None:
+    if not current.done():
+        current.set_result(None)
 
 
 def _full(server: Server, most: int, within: float) -> ErrPacket:

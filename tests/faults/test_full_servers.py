@@ -28,6 +28,7 @@ OPENED = "tidegate_server_connections_opened_total"
 TAKEN = "tidegate_kept_connections_taken_total"
 RESTING = "tidegate_clients_resting"
 WAITS = "tidegate_server_connection_waits_total"
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)"
 
 
 def sharing_fixture(**options: Any) -> AbstractAsyncContextManager[ProxyFixture]:
@@ -385,7 +386,7 @@ async def test_a_read_does_not_wait_long_for_a_replica() -> None:
 async def test_who_waits_for_the_primary_gives_way_at_a_replica() -> None:
     async with sharing_fixture(replicas=1, wait_budget=20.0) as proxy:
         first, second, third = [await proxy.session() for _ in range(3)]
-        await third.query("CREATE TABLE t (id INT PRIMARY KEY)")
+        await third.query(CREATE)
         await proxy.caught_up()
         await third.query("BEGIN")  # and keeps the primary's connection
         await eventually(lambda: proxy.count(RESTING) == 2)
@@ -445,21 +446,65 @@ async def test_a_busy_session_has_a_turn_of_some_commands(
         slot = slots.try_take(server)
         assert slot is not None
         slot.use(Waiter())
-        assert not slots.wants_behind_command(slot)  # nobody waits
+        assert not slots.wants(slot)  # nobody waits
         waiting = asyncio.ensure_future(slots.take(server))
         await waits(proxy)
         slot.use(Waiter())  # its turn begins
         slot.since -= 0.02  # it lasts long enough for an idle one
-        assert slots.wants(slot)
         with monkeypatch.context() as patch:
             patch.setattr("proxy.server.slots._LONGEST_TURN_S", 3600.0)  # however slow this is
-            turns = [slots.wants_behind_command(slot) for _ in range(TURN_COMMANDS)]
+            turns = [slots.wants(slot) for _ in range(TURN_COMMANDS)]
         assert turns == [False] * (TURN_COMMANDS - 1) + [True]
         slot.use(Waiter())
         slot.since -= 60
-        assert slots.wants_behind_command(slot)  # however few they are
+        assert slots.wants(slot)  # however few they are
         slot.free()
         (await waiting).free()
+
+
+async def test_who_is_between_two_commands_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.server.slots._LOOK_S", 3600.0)
+    monkeypatch.setattr("proxy.server.slots._TURN_S", 60.0)
+    async with sharing_fixture(max_server_connections=1) as proxy:
+        slots, server = proxy.shared.slots, proxy.shared.topology.primary
+        slot, busy = slots.try_take(server), Waiter()
+        assert slot is not None
+        slot.use(busy)
+        waiting = asyncio.ensure_future(slots.take(server))
+        await waits(proxy)
+        slot.since -= 3600
+        for _ in range(3):
+            slots.wants(slot)  # a command has ended
+            slots.look()
+            assert busy.asked == 0
+        slots.look()
+        assert busy.asked == 1
+        slot.free()
+        (await waiting).free()
+
+
+async def test_who_writes_and_reads_has_one_turn_on_both_servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("proxy.server.slots._LONGEST_TURN_S", 3600.0)
+    monkeypatch.setattr("proxy.server.slots._LOOK_S", 3600.0)
+    async with sharing_fixture(replicas=1, wait_budget=20.0) as proxy:
+        client, slots = await proxy.session(), proxy.shared.slots
+        primary = proxy.shared.topology.primary
+        await client.query(CREATE)
+        assert (await client.query("SELECT 1")).value == b"1"
+        monkeypatch.setattr("proxy.server.slots._TURN_S", 3600.0)  # nobody gives way yet
+        waiting = asyncio.ensure_future(slots.take(primary))
+        await waits(proxy)
+        monkeypatch.setattr("proxy.server.slots._TURN_S", 0.0)  # it is over for who is idle
+        for number in range(TURN_COMMANDS // 2 - 1):
+            assert (await client.query("INSERT INTO t VALUES (NULL)")).ok
+            assert (await client.query("SELECT COUNT(*) FROM t")).value == b"%d" % (number + 1)
+        assert not waiting.done()
+        assert proxy.statements("replica") == TURN_COMMANDS // 2
+        assert (await client.query("INSERT INTO t VALUES (NULL)")).ok
+        assert (await client.query("SELECT -1")).value == b"-1"
+        (await waiting).free()  # the turn is over, behind a read
 
 
 # A session borrows without a login

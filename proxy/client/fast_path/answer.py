@@ -114,7 +114,7 @@ class FastAnswers(Taker):
         if lease is not None:
             lease.ended(command, outcome, connection)
             if self._slots.waiting:
-                lease.let_others(connection, rests=not self._client.closed)
+                lease.let_others(rests=not self._client.closed)
         self._account.record(command, outcome, connection.server, _OK, 0, stream.rows)
         self._client.answer(shown)
         return True

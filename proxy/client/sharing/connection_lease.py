@@ -234,19 +234,15 @@ class ConnectionLease:
             self._shared.metrics.not_given_back(reason)
         self._told = reason
 
-    def let_others(self, answered: ServerConnection, *, rests: bool) -> None:
+    def let_others(self, *, rests: bool) -> None:
         """Others wait for connections: give back those that the session has had for long enough.
 
-        Args:
-            answered: over which a command has just ended.
-            rests: the client waits for nothing.
+        A command has just ended. `rests`: the client waits for nothing.
         """
         slots = self._shared.slots
         for connection in self._servers.connections:
             slot = connection.slot
-            if slot is None:
-                continue
-            if slots.wants_behind_command(slot) if connection is answered else slots.wants(slot):
+            if slot is not None and slots.wants(slot):
                 self.give_way(connection.server, rests=rests)
 
     def give_way(self, server: Server, *, rests: bool) -> None:
