@@ -17,6 +17,7 @@ from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketT
 from protocol.packet import frame
 from proxy.address import LOCALHOST, peer_name
 from proxy.error_text import error_text
+from proxy.former_protocol import forget_protocol
 from proxy.thread_buffers import BUFFERS, CHUNK
 from proxy.tls.transport import TlsTransport
 
@@ -193,6 +194,8 @@ class PacketChannel(asyncio.BufferedProtocol):
         """
         transport = self.transport
         transport.pause_reading()
+        if not self._tls:  # else the transport below has done so
+            forget_protocol(transport)
         # Compiled classes cannot inherit from asyncio's; its transports only call methods.
         transport.set_protocol(cast("asyncio.BaseProtocol", protocol))
         if self._received:

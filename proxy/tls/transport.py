@@ -33,6 +33,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Final, cast
 
+from proxy.former_protocol import forget_protocol
 from proxy.thread_buffers import BUFFERS
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class TlsTransport:
         self._handshake = asyncio.get_running_loop().create_future()
         try:
             below.pause_reading()
+            forget_protocol(below)
             # Compiled classes cannot inherit from asyncio's; its transports only call methods.
             below.set_protocol(cast("asyncio.BaseProtocol", self))
             self._advance()

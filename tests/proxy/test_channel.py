@@ -1,7 +1,9 @@
 """PacketChannel reads packet by packet, and leaves to the next protocol what is the next one's."""
 
 import asyncio
+import gc
 import ssl
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -314,6 +316,33 @@ def test_over_tls_what_came_before_the_end_can_still_be_read() -> None:
 # Real sockets.
 
 
+async def connected() -> tuple[asyncio.Server, PacketChannel, PacketChannel]:
+    """A server, and the two ends of a connection to it."""
+    loop = asyncio.get_running_loop()
+    accepted: asyncio.Queue[PacketChannel] = asyncio.Queue()
+
+    def accept() -> PacketChannel:
+        channel = PacketChannel(1 << 20)
+        loop.call_soon(accepted.put_nowait, channel)  # when it knows its transport
+        return channel
+
+    server = await loop.create_server(accept, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    _, near = await loop.create_connection(lambda: PacketChannel(1 << 20), "127.0.0.1", port)
+    return server, near, await accepted.get()
+
+
+async def protect(near: PacketChannel, far: PacketChannel, context: ssl.SSLContext) -> None:
+    """Begin TLS at both ends; `context` is the far one's."""
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname = False
+    trusting.verify_mode = ssl.CERT_NONE
+    await asyncio.gather(
+        near.start_tls(trusting, server_side=False, hostname="localhost"),
+        far.start_tls(context, server_side=True, hostname=None),
+    )
+
+
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
 def test_between_two_channels_and_then_between_protocols(run_loop: Any, secure: bool) -> None:
@@ -323,30 +352,13 @@ def test_between_two_channels_and_then_between_protocols(run_loop: Any, secure: 
     assert context is not None
 
     async def story() -> None:
-        loop = asyncio.get_running_loop()
-        accepted: asyncio.Future[PacketChannel] = loop.create_future()
-
-        def accept() -> PacketChannel:
-            channel = PacketChannel(1 << 20)
-            loop.call_soon(accepted.set_result, channel)  # when it knows its transport
-            return channel
-
-        server = await loop.create_server(accept, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        _, near = await loop.create_connection(lambda: PacketChannel(1 << 20), "127.0.0.1", port)
-        far = await accepted
+        server, near, far = await connected()
         far.write_packet(b"greeting")
         assert await near.read_packet() == b"greeting"
         near.write_packet(b"SSLRequest")
         assert await far.read_packet() == b"SSLRequest"
         if secure:
-            trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            trusting.check_hostname = False
-            trusting.verify_mode = ssl.CERT_NONE
-            await asyncio.gather(
-                near.start_tls(trusting, server_side=False, hostname="localhost"),
-                far.start_tls(context, server_side=True, hostname=None),
-            )
+            await protect(near, far, context)
         assert near.secure is far.secure is secure
         big = bytes(range(256)) * 2000
         near.write_packet(big)
@@ -360,6 +372,29 @@ def test_between_two_channels_and_then_between_protocols(run_loop: Any, secure: 
         assert successor.received == b"for the next: " + big + b"end"
         near.close()
         await eventually(lambda: successor.lost)
+        server.close()
+
+    run_loop(asyncio.wait_for(story(), 60))
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("run_loop", [asyncio.run, uvloop.run])
+def test_a_connection_does_not_keep_the_channel_of_its_login(run_loop: Any, secure: bool) -> None:
+    config = Config(Address("127.0.0.1", 1))
+    context = build(config, make_key_ring(config)).client_ssl
+    assert context is not None
+
+    async def story() -> None:
+        server, near, far = await connected()
+        if secure:
+            await protect(near, far, context)
+        channel = weakref.ref(far)
+        transport = far.hand_over(Successor())
+        del far
+        gc.collect()
+        assert channel() is None
+        transport.close()
+        near.close()
         server.close()
 
     run_loop(asyncio.wait_for(story(), 60))
