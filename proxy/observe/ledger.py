@@ -21,6 +21,7 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from protocol.constants import Command as Code
     from protocol.gtid import GtidSet
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from proxy.observe.histogram import Histogram
     from proxy.observe.metrics import Metrics
     from proxy.observe.slow_log import SlowLog
+    from routing.consistency.decision import Level, Reason
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from routing.session.session import Session
     from routing.sql.statement import StatementClass
 
+    _Way: TypeAlias = tuple[
+        Server | None, int, Role | None, Reason | None, Proof | None, Outcome, Level | None
+    ]
+
 _log = logging.getLogger(__name__)
 
 _KNOWN: Final = Proof.KNOWN  # looked up once
@@ -45,7 +51,7 @@ _OK: Final = Outcome.OK
 _REPLICA: Final = Role.REPLICA
 _RESULTS: Final = RESULTS
 _FRAGMENTS: Final = 4096
-"""How many rendered statement parts are kept, one for each digest of a statement."""
+"""How many rendered statement parts are kept, one for each digest of a statement, and courses."""
 
 
 class _StatementPart:
@@ -133,6 +139,7 @@ class Ledger:
         self._proxy = proxy_name
         self._statements: dict[str, _StatementPart] = {}  # by digest, as last rendered
         self._servers: dict[Server, _ServerPart] = {}  # as last rendered
+        self._courses: dict[_Way, _Course] = {}  # of all sessions
 
     def close(self) -> None:
         """The worker stops."""
@@ -140,6 +147,7 @@ class Ledger:
     def forget(self, server: Server) -> None:
         """A server has gone for good."""
         self._servers.pop(server, None)
+        self._courses.clear()
 
     def open(self, session_id: int, state: Session, *, query_attributes: bool) -> Account:
         """The account of a session.
@@ -253,6 +261,44 @@ class Ledger:
             part = self._servers[server] = _ServerPart(epoch, role, fragment)
         return part.fragment
 
+    def course(
+        self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
+    ) -> _Course:
+        """The course of a command, whatever the session: they are few."""
+        level = command.rules.level if command.is_read else None
+        reason, proof = outcome.reason, outcome.proof
+        epoch, role = (0, None) if server is None else (server.epoch, server.role)
+        way: _Way = (server, epoch, role, reason, proof, result, level)
+        course = self._courses.get(way)
+        if course is None:
+            if len(self._courses) >= _FRAGMENTS:
+                self._courses.clear()
+            course = self._new_course(command, outcome, server, result)
+            self._courses[way] = course
+        return course
+
+    def _new_course(
+        self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
+    ) -> _Course:
+        level = command.rules.level if command.is_read else None
+        reason = "" if outcome.reason is None else outcome.reason
+        proof = "" if outcome.proof is None else outcome.proof
+        route_server = NO_SERVER
+        if server is not None:
+            # Its role when it was chosen; it may no longer be the primary.
+            chosen = Role.PRIMARY if outcome.proof is Proof.PRIMARY else None
+            route_server = self.server(server, role=chosen)
+        times = self._metrics.course(
+            "" if server is None else server.role,
+            "" if server is None else server.name,
+            reason,
+            proof,
+            result,
+            "" if level is None else level,
+        )
+        route = Route(route_server, reason, proof, result)
+        return _Course(command, outcome, server, result, times, route)
+
 
 class Account:
     """Enters the statements of one session, numbered, and under the session's name."""
@@ -361,25 +407,8 @@ class Account:
     def _new_course(
         self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
     ) -> _Course:
-        """Make the course of a command, and remember it: the next command mostly has the same."""
-        level = command.rules.level if command.is_read else None
-        reason = "" if outcome.reason is None else outcome.reason
-        proof = "" if outcome.proof is None else outcome.proof
-        route_server = NO_SERVER
-        if server is not None:
-            # Its role when it was chosen; it may no longer be the primary.
-            role = Role.PRIMARY if outcome.proof is Proof.PRIMARY else None
-            route_server = self._ledger.server(server, role=role)
-        times = self._metrics.course(
-            "" if server is None else server.role,
-            "" if server is None else server.name,
-            reason,
-            proof,
-            result,
-            "" if level is None else level,
-        )
-        route = Route(route_server, reason, proof, result)
-        course = _Course(command, outcome, server, result, times, route)
+        """Find the course of a command, and remember it: the next command mostly has the same."""
+        course = self._ledger.course(command, outcome, server, result)
         if not command.is_read:
             self._other_course = course
         elif outcome.proof is _KNOWN:

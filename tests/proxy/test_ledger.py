@@ -110,6 +110,21 @@ def test_no_statement_is_taken_for_the_one_before(steps: list[tuple[int, Any]]) 
         if server is not None:
             outcome.decision = Decision(server, Reason.READ, Proof.KNOWN, GtidSet.parse(f"{U}:1-9"))
         first.account.record(command, outcome, server, ending)
+        second.ledger = Ledger(second.metrics, second.records, "edge")
         second.open().record(command, outcome, server, ending)
     assert first.lines == second.lines
     assert first.counts == second.counts
+
+
+def test_sessions_share_what_is_the_same_of_their_statements() -> None:
+    worker, server = Worker(), Server("db1:3306", Role.PRIMARY)
+    statement = Classifier().classify(STATEMENTS[0], 0)
+    command = Command(Code.COM_QUERY, RULES[0], b"", statement, False)
+    outcome = CommandOutcome(command)
+    course = worker.ledger.course(command, outcome, server, Outcome.OK)
+    assert worker.ledger.course(command, outcome, server, Outcome.OK) is course
+    server.role = Role.REPLICA
+    assert worker.ledger.course(command, outcome, server, Outcome.OK) is not course
+    worker.ledger.forget(server)
+    server.role = Role.PRIMARY
+    assert worker.ledger.course(command, outcome, server, Outcome.OK) is not course
