@@ -9,7 +9,9 @@ from typing import Final
 
 from routing.sql.session_locks import Act, PinReason, SessionLock
 
-_NO_REASONS: Final[frozenset[PinReason]] = frozenset()  # one for all sessions
+# One for all sessions.
+_NO_REASONS: Final[frozenset[PinReason]] = frozenset()
+_NOTHING: Final[frozenset[tuple[PinReason, str]]] = frozenset()
 _NAME: Final = 256
 """Bytes that an entry takes with its name."""
 
@@ -23,7 +25,7 @@ class Pins:
 
     def __init__(self) -> None:
         self.reasons = _NO_REASONS
-        self._held: set[tuple[PinReason, str]] = set()
+        self._held = _NOTHING  # replaced, too
         # Locks nest. How often each may be held, by name; "" is for unknown names, and once there
         # is one of these, for all.
         self._locks: dict[str, int] = {}
@@ -41,7 +43,7 @@ class Pins:
         reason = hold.reason
         name = hold.named_in(schema).name
         if hold.act is Act.GIVE_ALL:
-            self._held = {held for held in self._held if held[0] is not reason}
+            self._held = frozenset(held for held in self._held if held[0] is not reason)
             if reason is PinReason.NAMED_LOCK:
                 self._locks = {}
                 self._countless = False
@@ -51,22 +53,22 @@ class Pins:
             elif hold.once:
                 self._unlock(name, worked)
         elif hold.act is Act.ACQUIRE:
-            self._held.add((reason, name))
+            self._held |= {(reason, name)}
         elif hold.act is Act.RELEASE:
-            self._held.discard((reason, name))
+            self._held -= {(reason, name)}
         elif any(held[0] is reason for held in self._held):
-            self._held.add((reason, ""))
+            self._held |= {(reason, "")}
         self._update()
 
     def acquire(self, reason: PinReason, name: str = "") -> None:
         """Something is held."""
-        self._held.add((reason, name))
+        self._held |= {(reason, name)}
         self._update()
 
     def release(self, reason: PinReason, name: str = "") -> None:
         """It is not held any more."""
         if (reason, name) in self._held:
-            self._held.discard((reason, name))
+            self._held -= {(reason, name)}
             self._update()
 
     def holds(self, reason: PinReason, name: str) -> bool:
@@ -75,7 +77,7 @@ class Pins:
 
     def clear(self) -> None:
         """The session was reset."""
-        self._held.clear()
+        self._held = _NOTHING
         self._locks = {}
         self._countless = False
         self._update()
