@@ -517,6 +517,7 @@ class ClientSession:
         """
         if self._servers.primary is None and self.is_away:
             self.rest()  # also where connections are not shared
+            self._seen = self._current.command, 0  # and keep no other command
             return
         primary, command, state = self._servers.primary, self._current.command, self._state
         received = 0 if primary is None else primary.packets_received
