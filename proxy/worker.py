@@ -268,7 +268,7 @@ def _routing_log(live: LiveConfig, metrics: Metrics, worker: int) -> Iterator[Ro
             config.routing_log,
             config.proxy_name,
             metrics,
-            pack=config.routing_log_compression == "zstd",
+            compression=config.routing_log_compression,
             keep=config.routing_log_keep,
         )
         upkeep.start()
@@ -277,7 +277,7 @@ def _routing_log(live: LiveConfig, metrics: Metrics, worker: int) -> Iterator[Ro
         routing_log.configure(live.config.routing_log_sync)
         if upkeep is not None:
             upkeep.configure(
-                pack=live.config.routing_log_compression == "zstd",
+                compression=live.config.routing_log_compression,
                 keep=live.config.routing_log_keep,
             )
 

@@ -109,7 +109,7 @@ class Config:
     slow_statement_time: float | Literal["off"] = "off"
     routing_log: Path | None = None
     routing_log_keep: LogKeep = KEEP_ALL
-    routing_log_compression: LogCompression = "zstd"
+    routing_log_compression: LogCompression = "gzip"
     routing_log_sync: float = 1.0
     trace_endpoint: str | None = None
     trace_sample: float | None = None

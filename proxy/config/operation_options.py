@@ -70,7 +70,7 @@ OPTIONS: Final = (
         "routing-log-compression",
         values.choice(values.words(LogCompression)),
         "ALGORITHM",
-        "how closed log files are compressed (default zstd)",
+        "how closed log files are compressed (default gzip)",
         _GROUP,
         choices=values.words(LogCompression),
     ),

@@ -1,5 +1,8 @@
 """Looks after the closed segments of one proxy's routing log: packs them, deletes the old ones.
 
+By default they are packed by gzip, which Hadoop, Spark, Java and Python read without a library of
+the platform. zstd is smaller and faster, where all readers have it.
+
 It runs in a thread of its own, in the first worker for all workers. A closed segment never changes,
 so no coordination is needed with the writer, or with an earlier process of the same proxy that is
 still ending: packing a segment twice gives the same result, and a missing one is skipped.
@@ -16,14 +19,16 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import zstandard
 
 from proxy.config.log_keep import LogKeep
+from proxy.config.words import LogCompression
 from proxy.error_text import error_text
 from proxy.observe.label_values import LogTask
 from proxy.observe.metrics import Metrics
@@ -33,13 +38,14 @@ LOOK_INTERVAL_S = 60.0
 _STOP_TIMEOUT_S: Final = 10.0
 _COMPLAIN_EVERY_S: Final = 600.0
 _STALE_S: Final = 3600.0
-_LEVEL: Final = 3
+_GZIP_LEVEL: Final = 6
+_ZSTD_LEVEL: Final = 3
 _CHUNK_BYTES: Final = 1 << 20
 _REST: Final = 3.0
 """After each chunk it pauses this many times as long as the chunk took, so that it uses at most a
 quarter of a core."""
 
-_PACKED: Final = ".zst"
+_SUFFIXES: Final[Mapping[LogCompression, str]] = {"gzip": ".gz", "zstd": ".zst"}
 _OPEN: Final = ".open"
 
 _log = logging.getLogger(__name__)
@@ -54,6 +60,12 @@ class _Segment:
     written_ns: int
 
 
+class _Compressor(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
+
+
 class LogUpkeep:
     """The upkeep of one proxy's segments.
 
@@ -61,7 +73,7 @@ class LogUpkeep:
         directory: the directory of the routing log.
         proxy: the proxy's name; segments of other proxies are left alone.
         metrics: the worker's counts.
-        pack: whether closed segments are compressed.
+        compression: how closed segments are compressed.
         keep: which of them are kept.
         clock: gives seconds since the epoch.
     """
@@ -72,18 +84,20 @@ class LogUpkeep:
         proxy: str,
         metrics: Metrics,
         *,
-        pack: bool,
+        compression: LogCompression,
         keep: LogKeep,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._directory = directory
         self._metrics = metrics
-        self._pack_them = pack
+        self._compression: LogCompression = compression
         self._keep = keep
         self._clock = clock
         stem = rf"{re.escape(proxy)}-[0-9]+-[0-9a-f]+-[0-9]+\.jsonl"
-        self._closed = re.compile(rf"{stem}({re.escape(_PACKED)})?")
-        self._unfinished = re.compile(rf"{stem}\.[0-9a-f]+{re.escape(_PACKED + _OPEN)}")
+        # Packed by another value of the option, or by an earlier version, it is kept as long.
+        packed = "|".join(map(re.escape, _SUFFIXES.values()))
+        self._closed = re.compile(rf"{stem}({packed})?")
+        self._unfinished = re.compile(rf"{stem}\.[0-9a-f]+({packed}){re.escape(_OPEN)}")
         self._run_name = secrets.token_hex(6)
         self._complained_at: dict[LogTask, float] = {}
         self._stopping = threading.Event()
@@ -93,9 +107,9 @@ class LogUpkeep:
         """Start the thread."""
         self._thread.start()
 
-    def configure(self, *, pack: bool, keep: LogKeep) -> None:
+    def configure(self, *, compression: LogCompression, keep: LogKeep) -> None:
         """Go on with other values of what it was made with, at its next look."""
-        self._pack_them = pack
+        self._compression = compression
         self._keep = keep
 
     def stop(self) -> None:
@@ -113,8 +127,9 @@ class LogUpkeep:
         """Delete segments that are not to be kept, pack plain ones; disk errors are not raised."""
         try:
             kept = self._delete(self._segments())
-            if self._pack_them:
-                kept = self._packed(kept)
+            compression = self._compression  # which another thread may replace
+            if compression != "off":
+                kept = self._packed(kept, compression)
             self._metrics.routing_log_stored(sum(segment.size for segment in kept))
         except OSError as error:
             self._failed("list", error)
@@ -166,16 +181,16 @@ class LogUpkeep:
             except OSError:
                 return  # not empty
 
-    def _packed(self, segments: list[_Segment]) -> list[_Segment]:
+    def _packed(self, segments: list[_Segment], compression: LogCompression) -> list[_Segment]:
         """Pack the plain segments; return those that exist then."""
         now = []
         full = False
         for segment in segments:
-            if segment.path.suffix == _PACKED or full or self._stopping.is_set():
+            if segment.path.suffix in _SUFFIXES.values() or full or self._stopping.is_set():
                 now.append(segment)
                 continue
             try:
-                packed = self._pack(segment)
+                packed = self._pack(segment, compression)
             except (OSError, zstandard.ZstdError) as error:
                 if isinstance(error, FileNotFoundError) and not segment.path.exists():
                     continue  # it was removed, or packed by another process
@@ -186,18 +201,18 @@ class LogUpkeep:
             now.append(segment if packed is None else packed)
         return list({segment.path: segment for segment in now}.values())
 
-    def _pack(self, segment: _Segment) -> _Segment | None:
+    def _pack(self, segment: _Segment, compression: LogCompression) -> _Segment | None:
         """Replace a plain segment by a packed one; None if the stop came first.
 
         Raises:
             OSError, zstandard.ZstdError: the segment stays as it is.
         """
-        plain = segment.path
-        packed = plain.with_name(plain.name + _PACKED)
+        plain, suffix = segment.path, _SUFFIXES[compression]
+        packed = plain.with_name(plain.name + suffix)
         # Another process may be packing it, too; so the name has this run in it.
-        unfinished = plain.with_name(f"{plain.name}.{self._run_name}{_PACKED}{_OPEN}")
+        unfinished = plain.with_name(f"{plain.name}.{self._run_name}{suffix}{_OPEN}")
         try:
-            if not self._write_packed(plain, unfinished):
+            if not self._write_packed(plain, unfinished, compression):
                 return None
             # Its age is counted from its last record.
             os.utime(unfinished, ns=(segment.written_ns, segment.written_ns))
@@ -210,21 +225,21 @@ class LogUpkeep:
         self._metrics.routing_log_compressed(size)
         return _Segment(packed, size, segment.written_ns)
 
-    def _write_packed(self, plain: Path, to: Path) -> bool:
-        """Write the frame and bring it to the disk; False if the stop came first."""
+    def _write_packed(self, plain: Path, to: Path, compression: LogCompression) -> bool:
+        """Write the packed file and bring it to the disk; False if the stop came first."""
         with plain.open("rb") as source:
             status = os.fstat(source.fileno())
             fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, status.st_mode & 0o777)
             with open(fd, "wb") as target:  # noqa: PTH123 - a descriptor has no path
-                packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
-                # It fails if the source does not have exactly this many bytes.
-                frame = packer.compressobj(size=status.st_size)
+                compressor = _compressor(compression, status.st_size)
                 while chunk := source.read(_CHUNK_BYTES):
                     began = time.monotonic()
-                    target.write(frame.compress(chunk))
+                    target.write(compressor.compress(chunk))
                     if self._stopping.wait(_REST * (time.monotonic() - began)):
                         return False
-                target.write(frame.flush())
+                if source.tell() != status.st_size:
+                    raise OSError(f"{plain} changed while it was compressed")
+                target.write(compressor.flush())
                 target.flush()
                 os.fsync(fd)
         return True
@@ -239,6 +254,13 @@ class LogUpkeep:
                 task,
                 error_text(error),
             )
+
+
+def _compressor(compression: LogCompression, size: int) -> _Compressor:
+    """Make a compressor for so many bytes; equal bytes become equal files, each with a checksum."""
+    if compression == "gzip":
+        return zlib.compressobj(_GZIP_LEVEL, wbits=16 + zlib.MAX_WBITS)
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True).compressobj(size=size)
 
 
 def _sync_folder(folder: Path) -> None:

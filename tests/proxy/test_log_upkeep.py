@@ -1,4 +1,5 @@
 import errno
+import gzip
 import io
 import logging
 import os
@@ -10,6 +11,7 @@ import pytest
 import zstandard
 
 from proxy.config.log_keep import LogKeep
+from proxy.config.words import LogCompression
 from proxy.observe import log_upkeep
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
@@ -25,9 +27,20 @@ def metrics() -> Metrics:
 
 
 def upkeep(
-    log: Path, metrics: Metrics, *, pack: bool = False, keep: LogKeep | None = None
+    log: Path,
+    metrics: Metrics,
+    *,
+    compression: LogCompression = "off",
+    keep: LogKeep | None = None,
 ) -> LogUpkeep:
-    return LogUpkeep(log, "edge", metrics, pack=pack, keep=keep or LogKeep(), clock=lambda: NOON)
+    return LogUpkeep(
+        log,
+        "edge",
+        metrics,
+        compression=compression,
+        keep=keep or LogKeep(),
+        clock=lambda: NOON,
+    )
 
 
 def put(log: Path, name: str, age: float = 0, data: bytes = LINES) -> Path:
@@ -43,6 +56,8 @@ def files(log: Path) -> set[str]:
 
 
 def unpacked(path: Path) -> bytes:
+    if ".gz" in path.suffixes:
+        return gzip.decompress(path.read_bytes())
     return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(path.read_bytes())).read()
 
 
@@ -51,23 +66,27 @@ def count(metrics: Metrics, name: str, *labels: str) -> float:
     return {tuple(names): value for names, value in series}.get(labels, 0)
 
 
-def test_closed_segments_are_packed_and_no_others(tmp_path: Path, metrics: Metrics) -> None:
+@pytest.mark.parametrize(("compression", "suffix"), [("gzip", ".gz"), ("zstd", ".zst")])
+def test_closed_segments_are_packed_and_no_others(
+    tmp_path: Path, metrics: Metrics, compression: LogCompression, suffix: str
+) -> None:
     plain = put(tmp_path, "date=2023-11-14/edge-3-0a-1.jsonl", age=70)
     plain.chmod(0o640)
     others = {
         "date=2023-11-14/edge-0-0a-2.jsonl.open",
         "date=2023-11-14/edge-1-0-0a-1.jsonl",  # proxy "edge-1"
         "date=2023-11-14/west-0-0a-1.jsonl",
-        "date=2023-11-14/edge-0-0a-1.jsonl.gz",
+        "date=2023-11-14/edge-0-0a-1.jsonl.bz2",
         "_audit/edge-0-0a-1.jsonl",
     }
     for name in others:
         put(tmp_path, name)
-    upkeep(tmp_path, metrics, pack=True).look()
-    packed = plain.with_name(plain.name + ".zst")
+    upkeep(tmp_path, metrics, compression=compression).look()
+    packed = plain.with_name(plain.name + suffix)
     assert files(tmp_path) == {*others, str(packed.relative_to(tmp_path))}
     assert unpacked(packed) == LINES
-    assert zstandard.get_frame_parameters(packed.read_bytes()).has_checksum
+    if compression == "zstd":
+        assert zstandard.get_frame_parameters(packed.read_bytes()).has_checksum
     assert packed.stat().st_mtime == NOON - 70
     assert stat.S_IMODE(packed.stat().st_mode) == 0o640
     assert count(metrics, "compressed_segments_total") == 1
@@ -107,21 +126,22 @@ def test_the_plain_one_goes_when_the_other_is_on_the_disk(
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "rename", renamed)
     monkeypatch.setattr(Path, "unlink", unlinked)
-    upkeep(tmp_path, metrics, pack=True).look()
+    upkeep(tmp_path, metrics, compression="gzip").look()
     assert steps == ["sync file", "rename", "sync folder", "remove"]
 
 
 def test_a_segment_that_stands_there_twice_is_packed_anew(tmp_path: Path, metrics: Metrics) -> None:
     put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl")
-    other = put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl.zst", data=b"half of anoth")
-    upkeep(tmp_path, metrics, pack=True).look()
-    assert files(tmp_path) == {"date=2023-11-14/edge-0-0a-1.jsonl.zst"}
+    other = put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl.gz", data=b"half of anoth")
+    upkeep(tmp_path, metrics, compression="gzip").look()
+    assert files(tmp_path) == {"date=2023-11-14/edge-0-0a-1.jsonl.gz"}
     assert unpacked(other) == LINES
 
 
 def test_what_a_crash_left_unfinished_is_removed_in_time(tmp_path: Path, metrics: Metrics) -> None:
     put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl.0b.zst.open", age=3601)
-    young = put(tmp_path, "date=2023-11-14/edge-0-0a-2.jsonl.0b.zst.open", age=3599)
+    put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl.0b.gz.open", age=3601)
+    young = put(tmp_path, "date=2023-11-14/edge-0-0a-2.jsonl.0b.gz.open", age=3599)
     upkeep(tmp_path, metrics).look()
     assert files(tmp_path) == {str(young.relative_to(tmp_path))}
 
@@ -141,11 +161,11 @@ def test_a_failed_packing_loses_nothing(
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    look = upkeep(tmp_path, metrics, pack=True).look
+    look = upkeep(tmp_path, metrics, compression="gzip").look
     with monkeypatch.context() as broken:
         match fails:
             case "write":
-                broken.setattr(log_upkeep.zstandard, "ZstdCompressor", fail)
+                broken.setattr(log_upkeep.zlib, "compressobj", fail)
             case "fsync":
                 broken.setattr(os, "fsync", fail)
             case _:
@@ -159,7 +179,7 @@ def test_a_failed_packing_loses_nothing(
     assert len(messages) == 1
     assert "No space left" in messages[0].getMessage()
     look()
-    assert files(tmp_path) == {f"{name}.zst" for name in names}
+    assert files(tmp_path) == {f"{name}.gz" for name in names}
 
 
 def test_one_that_cannot_be_read_does_not_hold_up_the_others(
@@ -169,21 +189,53 @@ def test_one_that_cannot_be_read_does_not_hold_up_the_others(
     put(tmp_path, "date=2023-11-14/edge-0-0a-2.jsonl")
     pack = LogUpkeep._write_packed
 
-    def write(self: LogUpkeep, plain: Path, to: Path) -> bool:
+    def write(self: LogUpkeep, plain: Path, to: Path, compression: LogCompression) -> bool:
         if plain == bad:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return pack(self, plain, to)
+        return pack(self, plain, to, compression)
 
     monkeypatch.setattr(LogUpkeep, "_write_packed", write)
-    upkeep(tmp_path, metrics, pack=True).look()
+    upkeep(tmp_path, metrics, compression="gzip").look()
     assert files(tmp_path) == {
         "date=2023-11-14/edge-0-0a-1.jsonl",
-        "date=2023-11-14/edge-0-0a-2.jsonl.zst",
+        "date=2023-11-14/edge-0-0a-2.jsonl.gz",
     }
+
+
+def test_a_segment_that_another_value_packed_stays_as_it_is(
+    tmp_path: Path, metrics: Metrics
+) -> None:
+    names = {f"date=2023-11-14/edge-0-0a-1.jsonl{suffix}" for suffix in (".gz", ".zst")}
+    for name in names:
+        put(tmp_path, name)
+    upkeep(tmp_path, metrics, compression="gzip").look()
+    upkeep(tmp_path, metrics, compression="zstd").look()
+    assert files(tmp_path) == names
+    assert count(metrics, "closed_bytes") == 2 * len(LINES)
+
+
+def test_a_segment_that_grows_while_it_is_packed_stays_plain(
+    tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl")
+    fstat = os.fstat
+
+    def grown(fd: int) -> os.stat_result:
+        status = fstat(fd)
+        with plain.open("ab") as file:
+            file.write(b"{}\n")
+        return status
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", grown)
+        upkeep(tmp_path, metrics, compression="gzip").look()
+    assert files(tmp_path) == {str(plain.relative_to(tmp_path))}
+    assert count(metrics, "upkeep_errors_total", "compress") == 1
 
 
 def test_old_segments_are_deleted(tmp_path: Path, metrics: Metrics) -> None:
     put(tmp_path, "date=2023-11-01/edge-0-0a-1.jsonl.zst", age=2 * DAY)
+    put(tmp_path, "date=2023-11-01/edge-0-0a-6.jsonl.gz", age=2 * DAY)
     put(tmp_path, "date=2023-11-12/edge-0-0a-2.jsonl", age=2 * DAY)
     kept = {
         put(tmp_path, "date=2023-11-12/edge-0-0a-3.jsonl", age=2 * DAY - 1),
@@ -194,7 +246,7 @@ def test_old_segments_are_deleted(tmp_path: Path, metrics: Metrics) -> None:
     upkeep(tmp_path, metrics, keep=LogKeep(age=2 * DAY)).look()
     assert files(tmp_path) == {str(path.relative_to(tmp_path)) for path in kept}
     assert not (tmp_path / "date=2023-11-01").exists()
-    assert count(metrics, "deleted_segments_total") == 2
+    assert count(metrics, "deleted_segments_total") == 3
     assert count(metrics, "closed_bytes") == len(LINES)
 
 
@@ -236,7 +288,7 @@ def test_a_stop_leaves_a_whole_segment(
     plain = put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl", data=LINES * 100)
     monkeypatch.setattr(log_upkeep, "_CHUNK_BYTES", 1000)
     monkeypatch.setattr(log_upkeep, "_REST", 1e9)  # it rests before the second chunk
-    keeper = upkeep(tmp_path, metrics, pack=True)
+    keeper = upkeep(tmp_path, metrics, compression="gzip")
     keeper.start()
     deadline = time.monotonic() + 60
     while len(files(tmp_path)) < 2:
