@@ -126,6 +126,7 @@ def judge(
             live=log.live,
             unread=log.unread,
             unknown=log.unknown,
+            damaged={**log.lines.damaged, **log.damaged},
             min_coverage=min_coverage,
             notes=[*log.notes, *found.sentences, *past_proxies.sentences],
             unreported=past_proxies.transactions,

@@ -24,7 +24,7 @@ from spark_jobs.store.store import Span, Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.segments import Listing
+    from spark_jobs.segments import Listing, Readable
 
 
 class _Kept(NamedTuple):
@@ -43,6 +43,7 @@ class _Run(NamedTuple):
     listing: "Listing"
     scratch: Path
     kept: _Kept
+    damaged: "Sequence[Readable]"
     stage: Callable[[str], None]
 
 
@@ -82,15 +83,15 @@ def judge(
         stage: is called with the name of each stage that begins.
 
     Raises:
-        OSError: a segment cannot be read, or changed after it was taken, or records of the day
-            were deleted; the message names them.
+        OSError: a segment changed after it was taken, or records of the day were deleted, and the
+            message names them; or the disk cannot be written.
     """
     from spark_jobs.store import parquet
 
     kept = _Kept(Store(chosen.out / "store"), Results(chosen.out), States(chosen.out / "states"))
-    run = _Run(spark, chosen, listing, scratch, kept, stage)
     stage("taking segments")
-    kept.store.take(listing.closed, scratch, partial(parquet.stage, spark))
+    took = kept.store.take(listing.closed, scratch, partial(parquet.stage, spark))
+    run = _Run(spark, chosen, listing, scratch, kept, took.damaged, stage)
     choose(kept.states, kept.store, day)
     told = []
     for earlier in kept.results.days():
@@ -114,9 +115,10 @@ def judge(
 
 def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     """Judge a day, and keep the judgement; `others` are sentences on other days, for its report."""
+    from spark_jobs.segments import damages
     from spark_jobs.store import parquet
 
-    spark, chosen, listing, scratch, kept, stage = run
+    spark, chosen, listing, scratch, kept, broken, stage = run
     store, results, states = kept
     begun_us, begun = time.time_ns() // 1000, time.monotonic()
     before, number = results.newest(day), results.next_number(day)
@@ -128,15 +130,18 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     span = Span(day) if state is None else state.span(day)
     # The state at a day's end can only be known once the day is over.
     ends = states.stage(store.manifest.newest) if begun_us >= day.end_us else None
+    damaged = {**listing.damaged, **damages(broken)}
+    parts = (it.path for it in broken if span.may_read(it.segment.file))
     log = Log(
         name=chosen.name,
-        lines=parquet.read(spark, store, span, listing.live, scratch),
+        lines=parquet.read(spark, store, span, [*listing.live, *parts], scratch),
         scratch=scratch,
         span=span,
         complete=store.segments(day),
         live=len(listing.live),
         unread=listing.unread,
         unknown=listing.unknown,
+        damaged={file: why for file, why in damaged.items() if span.may_read(file)},
         period=day,
         binlogs=chosen.binlogs,
         before=state,

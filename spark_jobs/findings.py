@@ -1,13 +1,13 @@
 """All that one audit found, and the verdict that follows from it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from math import floor
 from typing import Final
 
 from spark_jobs.binlog_findings import BinlogFindings
-from spark_jobs.markdown import counted, named
+from spark_jobs.markdown import counted, explained, named
 from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
 
@@ -30,6 +30,7 @@ class Findings:
         live: segments that were still open.
         unread: files that seem to hold records and could not be read.
         unknown: files of the log that were not taken for segments.
+        damaged: why segments could not be read to their ends, by their files' names in the log.
         min_coverage: share of the promised reads that must have been judged for a verdict.
         notes: sentences on how and why this was judged.
         faults: FAULTS.
@@ -77,6 +78,7 @@ class Findings:
     errors: Sequence[Row]
     unread: Sequence[str] = ()
     unknown: Sequence[str] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
     min_coverage: float = 1.0
     notes: Sequence[str] = ()
     clocks: Sequence[Row] = ()
@@ -139,6 +141,8 @@ class Findings:
             told.append("The log holds no statement.")
         if self.unread:
             told.append(f"Not read: {named(self.unread)}.")
+        if self.damaged:
+            told.append(f"Not read to the end: {explained(self.damaged)}.")
         if undecided and self.coverage < self.min_coverage:
             told.append(f"{self._not_judged}.")
         if conflicting:

@@ -70,7 +70,8 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
     impossible = reduce(or_, (~fn.col(name).between(*its) for name, its in LIMITS.items()))
-    unread = fn.col("_unread").isNotNull() | several
+    # Java would read all bytes that are no text as one letter.
+    unread = fn.col("_unread").isNotNull() | several | ~fn.is_valid_utf8("line")
     fault = (
         fn.when(unread & ~fn.col("line").endswith("}"), "torn")
         # Another version may have other types.

@@ -118,29 +118,32 @@ class Live:
         now_us, window_us = round(begun_s * 1e6), chosen.window * HOUR_US
         with tempfile.TemporaryDirectory(prefix="tidegate-live-", dir=self._shared) as folder:
             scratch = Path(folder)
-            listing = segments.list_segments(chosen.log, scratch, chosen.out)
+            listing = segments.list_segments(chosen.log, scratch, chosen.out, chosen.name)
             # Segments that are older than this when they come are left to the nightly audit.
             oldest = f"date={Day.of(now_us - 2 * window_us - DAY_US)}"
             new = [it for it in listing.closed if it.name >= oldest]
             self._progress.stage("taking segments")
             before = store.manifest.newest
-            taken = store.take(new, scratch, partial(parquet.stage, self._spark))
+            taken, broken = store.take(new, scratch, partial(parquet.stage, self._spark))
             hours = {hour_us(hour) for it in store.manifest.taken for hour in it.hours}
             come = [hour for hour in hours if hour <= now_us]
             if not come or (self._has_looked and not taken):
                 return None
             end_us = max(come) + HOUR_US
             span = Span(Hours(end_us - window_us, end_us), window_us)
+            damaged = {**listing.damaged, **segments.damages(broken)}
+            parts = (it.path for it in broken if span.may_read(it.segment.file))
             late = _late(store, span, before) if self._has_looked else ()
             log = Log(
                 name=chosen.name,
-                lines=parquet.read(self._spark, store, span, listing.live, scratch),
+                lines=parquet.read(self._spark, store, span, [*listing.live, *parts], scratch),
                 scratch=scratch,
                 span=span,
                 complete=store.segments(span.judged),
                 live=len(listing.live),
                 unread=listing.unread,
                 unknown=listing.unknown,
+                damaged={file: why for file, why in damaged.items() if span.may_read(file)},
                 period=span.judged,
                 notes=[_told(span), *late],
             )

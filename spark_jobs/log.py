@@ -1,7 +1,7 @@
 """What is known of a log before it is judged."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ class Log:
         live: how many segments were still open.
         unread: files that seem to hold records and cannot be read.
         unknown: files that were not taken for segments.
+        damaged: why segments could not be read to their ends, by their files' names in the log.
         span: the hours that are read; None for all.
         period: the period that is judged; None for all of the log.
         notes: sentences for the report.
@@ -39,6 +40,7 @@ class Log:
     live: int
     unread: Sequence[str] = ()
     unknown: Sequence[str] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
     span: "Span | None" = None
     period: "Period | None" = None
     notes: Sequence[str] = ()

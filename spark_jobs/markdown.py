@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,6 +31,13 @@ def named(files: Sequence[str]) -> str:
     """The first few files of a list, and how many more there are."""
     more = f", and {len(files) - _FILES:,} more" if len(files) > _FILES else ""
     return ", ".join(map(code, files[:_FILES])) + more
+
+
+def explained(files: Mapping[str, str]) -> str:
+    """The first few files, each with a reason, and how many more there are."""
+    more = f", and {len(files) - _FILES:,} more" if len(files) > _FILES else ""
+    first = islice(files.items(), _FILES)
+    return ", ".join(f"{code(file)} ({why})" for file, why in first) + more
 
 
 def moment(microseconds: int) -> str:

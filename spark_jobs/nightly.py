@@ -156,10 +156,11 @@ def _run_once(
     shared = _shared(chosen, given)
     with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as folder:
         scratch = Path(folder)
-        listing = files.list_segments(log, scratch, out)
+        listing = files.list_segments(log, scratch, out, chosen.name)
         # All segments of a day may be in the store already.
         if not (listing.closed or listing.live or chosen.day):
             unread = "".join(f"\nNot read: {name}" for name in listing.unread)
+            unread += "".join(f"\nNot read: {it} ({why})" for it, why in listing.damaged.items())
             return _undecided(
                 f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}"
             )
@@ -222,6 +223,7 @@ def _judge(
         live=len(segments.live),
         unread=segments.unread,
         unknown=segments.unknown,
+        damaged=segments.damaged,
         binlogs=chosen.binlogs,
     )
     return audit.judge(

@@ -1,24 +1,45 @@
-"""Finds the files of a routing log, and makes them readable for Spark."""
+"""Finds the files of a routing log, and makes them readable for Spark.
+
+A file that is damaged costs only its own records. If it just ends too early, its content up to
+there is what the proxy wrote. If the compressed bytes are wrong, anything since the last checksum
+may be: nothing of that counts.
+"""
 
 import gzip
 import os
 import re
-import shutil
+import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import zstandard
+from spark_jobs.markdown import counted
 
 _SEGMENT: Final = re.compile(r"(date=[^/]+/[^/]+\.jsonl)(\.open|\.gz|\.zst)?")
 _LIKE_A_SEGMENT: Final = re.compile(r"(?is)(.*\.jsonl).*|.*\.(gz|zst|bz2|xz|lz4|zip)")
 _CHUNK: Final = 1 << 20
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_PACKED: Final = (".gz", ".zst")
 _RECENT_S: Final = 600.0
 """Age up to which the proxy may still compress a closed segment, which takes a minute or so."""
+
+
+class DamagedError(OSError):
+    """A segment cannot be read to its end; the message says why, but not which it is.
+
+    Attributes:
+        certain: how many bytes of its unpacked content are certainly those that were written.
+    """
+
+    def __init__(self, why: str, certain: int = 0) -> None:
+        super().__init__(why)
+        self.certain = certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +53,7 @@ class Segment:
             or a copy of it there.
         size: size of the file, bytes.
         modified_ns: when the file was last changed, ns since the epoch.
+        log: the log, as the operator named it.
     """
 
     name: str
@@ -39,6 +61,32 @@ class Segment:
     source: Path
     size: int
     modified_ns: int
+    log: str = ""
+
+    @property
+    def file(self) -> str:
+        """The file as the log names it: ``date=YYYY-MM-DD/…``."""
+        return f"{self.name.rpartition('/')[0]}/{self.path.name}"
+
+    @property
+    def place(self) -> str:
+        """The file as the operator would name it."""
+        return f"{self.log}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A segment whose content can be read.
+
+    Attributes:
+        segment: the segment.
+        path: where its content can be read, plain or as ``.gz``.
+        damage: why this is not all of its content; None if it is.
+    """
+
+    segment: Segment
+    path: Path
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +98,14 @@ class Listing:
         live: copies of the segments that it was still writing, or was writing when it was killed.
         unread: files, as the log names them, that seem to hold records and cannot be read.
         unknown: all other files.
+        damaged: why segments cannot be read to their ends, by their files' names in the log.
     """
 
     closed: tuple[Segment, ...]
     live: tuple[Path, ...]
     unread: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +117,50 @@ class Segments:
         live: copies of the segments that it was still writing, or was writing when it was killed.
         unread: files, as the log names them, that seem to hold records and cannot be read.
         unknown: all other files.
+        damaged: why segments cannot be read to their ends, by their files' names in the log.
+        parts: what can be read of finished segments that are damaged.
     """
 
     complete: tuple[Path, ...]
     live: tuple[Path, ...]
     unread: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[Path, ...] = ()
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """All files that are to be read."""
-        return self.complete + self.live
+        return self.complete + self.parts + self.live
 
 
 def make_readable(found: Listing, scratch: Path) -> Segments:
     """Make all that was listed readable.
 
     Raises:
-        OSError: a file cannot be read; the message names it.
+        OSError: `scratch` cannot be written.
     """
-    complete = tuple(readable(segment, scratch) for segment in found.closed)
-    return Segments(complete, found.live, found.unread, found.unknown)
+    # Unpacking leaves the interpreter to other threads.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = list(pool.map(partial(readable, scratch=scratch), found.closed))
+    return Segments(
+        complete=tuple(it.path for it in made if it.damage is None),
+        live=found.live,
+        unread=found.unread,
+        unknown=found.unknown,
+        damaged={**found.damaged, **damages(made)},
+        parts=tuple(it.path for it in made if it.damage is not None),
+    )
 
 
-def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
+def damages(made: Iterable[Readable]) -> dict[str, str]:
+    """Why segments cannot be read to their ends, by their files' names in the log."""
+    return {it.segment.file: it.damage for it in made if it.damage is not None}
+
+
+def list_segments(
+    log: Path, scratch: Path, out: Path | None = None, name: str | None = None
+) -> Listing:
     """List a log that may be growing.
 
     The proxy renames a live segment when it is complete. So live segments are copied first, and a
@@ -102,30 +172,38 @@ def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
         log: the directory that holds ``date=YYYY-MM-DD/``.
         scratch: an empty directory.
         out: a directory whose files do not belong to the log, like ``_audit`` in `log`.
+        name: the log as the operator named it; None if that is `log`.
 
     Raises:
-        OSError: a file cannot be read; the message names it.
+        OSError: `log` cannot be listed, or `scratch` cannot be written.
     """
+    damaged: dict[str, str] = {}
     live: dict[str, Path] = {}
     for path in sorted(log.glob("date=*/*.jsonl.open")):
-        name = path.relative_to(log).as_posix()
-        copy = scratch / "live" / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        file = path.relative_to(log).as_posix()
+        copy = scratch / "live" / file
         try:
-            shutil.copyfile(path, copy)
-        except FileNotFoundError:
-            continue  # renamed; it is among the complete ones below
-        live[name.removesuffix(".open")] = copy
+            _copy(path, copy)
+        except DamagedError as error:
+            if _is_gone(error):
+                continue  # renamed; it is among the complete ones below
+            damaged[file] = _damage(error)
+        live[file.removesuffix(".open")] = copy
     (scratch / "log").symlink_to(log.resolve())
     closed: dict[str, Segment] = {}
     others: list[str] = []
     # In this order, a plain segment comes before its compressed form.
-    for name in sorted(_files(log, {log / "_audit", out})):
-        known = _SEGMENT.fullmatch(name)
+    for file in sorted(_files(log, {log / "_audit", out}, damaged)):
+        known = _SEGMENT.fullmatch(file)
         if known is None or (known[2] and known[1] in closed):
-            others.append(name)
+            others.append(file)
         elif known[2] != ".open":
-            closed[known[1]] = _closed(log, name, known[1], scratch)
+            try:
+                segment = _closed(log, file, known[1], scratch)
+            except DamagedError as error:
+                damaged[file] = _damage(DamagedError(str(error)))
+            else:
+                closed[known[1]] = replace(segment, log=str(log) if name is None else name)
     told = {*closed, *live}
     unread = [
         name for name in others if (like := _LIKE_A_SEGMENT.fullmatch(name)) and like[1] not in told
@@ -135,36 +213,65 @@ def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
         live=tuple(copy for name, copy in live.items() if name not in closed),
         unread=tuple(unread),
         unknown=tuple(name for name in others if name not in unread),
+        damaged=damaged,
     )
 
 
-def readable(segment: Segment, scratch: Path) -> Path:
-    """A path at which Spark can read a segment: a ``.zst`` is unpacked to `scratch`.
+def readable(
+    segment: Segment, scratch: Path, on_data: Callable[[bytes], object] | None = None
+) -> Readable:
+    """Make a segment readable: a ``.zst``, and what is left of a damaged one, goes to `scratch`.
+
+    Args:
+        segment: the segment.
+        scratch: the listing's scratch directory.
+        on_data: is called with the unpacked content, piece by piece. Without it, a plain segment is
+            not read.
 
     Raises:
-        OSError: it cannot be read; the message names it.
+        OSError: `scratch` cannot be written.
     """
-    if segment.source.suffix != ".zst":
-        return segment.source
-    plain = scratch / "unpacked" / segment.name
-    plain.parent.mkdir(parents=True, exist_ok=True)
-    with plain.open("wb") as file:
-        file.writelines(content(segment.source))
-    return plain
+    source, pieces = segment.source, content(segment.source)
+    if on_data is not None:
+        pieces = _noted(pieces, on_data)
+    try:
+        if source.suffix == ".zst":
+            plain = scratch / "unpacked" / segment.name
+            _write(plain, pieces)
+            return Readable(segment, plain)
+        if source.suffix == ".gz" or on_data is not None:
+            for _ in pieces:
+                pass
+        else:
+            next(pieces, None)
+    except DamagedError as error:
+        part = scratch / "damaged" / segment.name
+        _write(part, _first(source, error.certain))
+        return Readable(segment, part, _damage(error))
+    return Readable(segment, source)
 
 
 def content(path: Path) -> Iterator[bytes]:
     """Read the unpacked content of a segment, in pieces.
 
     Raises:
-        OSError: it cannot be read, or is not what its name says; the message names it.
+        DamagedError: it cannot be read to its end.
     """
-    if path.suffix == ".zst":
-        yield from _unpacked(path)
-        return
-    with opened(path) as file:
-        while data := file.read(_CHUNK):
-            yield data
+    size = certain = 0
+    unpacked = {".gz": _gunzipped, ".zst": _unzstd}.get(path.suffix, _plain)
+    try:
+        with path.open("rb") as file:
+            for data, is_certain in unpacked(file):
+                size += len(data)
+                if is_certain:
+                    certain = size
+                yield data
+    except EOFError as error:
+        raise DamagedError("cut short", size) from error
+    except ValueError as error:
+        raise DamagedError(f"damaged, {error}", certain) from error
+    except OSError as error:
+        raise DamagedError(error.strerror or str(error), size) from error
 
 
 @contextmanager
@@ -172,40 +279,89 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file that `readable` returns: a plain one, or a ``.gz``.
 
     Raises:
-        OSError: it cannot be read, or is not what its name says; the message names it.
+        DamagedError: it cannot be read, or not to its end.
     """
-    if path.suffix != ".gz":
-        with path.open("rb") as plain:
-            yield plain
-        return
     try:
-        with gzip.open(path) as packed:
-            yield packed  # type: ignore[misc]  # it has all of BinaryIO that is used
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise OSError(f"{path} is cut short or damaged: {error}") from error
+        if path.suffix == ".gz":
+            with gzip.open(path) as packed:
+                yield packed  # type: ignore[misc]  # it has all of BinaryIO that is used
+        else:
+            with path.open("rb") as plain:
+                yield plain
+    except (EOFError, zlib.error) as error:
+        raise DamagedError(f"damaged, {error}") from error
+    except OSError as error:
+        raise DamagedError(error.strerror or str(error)) from error
 
 
 def _closed(log: Path, file: str, name: str, scratch: Path) -> Segment:
+    """Describe a closed segment; one that may be compressed at any moment is copied.
+
+    Raises:
+        DamagedError: it is gone, or no file.
+        OSError: `scratch` cannot be written.
+    """
     path, source = log / file, scratch / "log" / file
-    if path.suffix == ".jsonl":
-        try:
-            stat = path.stat()
-            if time.time() - stat.st_mtime < _RECENT_S:
-                source = scratch / "recent" / file
-                source.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, source)
-        except FileNotFoundError:  # it has been compressed since
-            return _closed(log, f"{file}.zst", name, scratch)
+    try:
+        status = _status(path)
+        if path.suffix == ".jsonl" and time.time() - status.st_mtime < _RECENT_S:
+            source = _copied(path, scratch / "recent" / file, source)
+    except DamagedError as error:
+        if not _is_gone(error):
+            raise
     else:
-        stat = path.stat()
-    return Segment(name, path, source, stat.st_size, stat.st_mtime_ns)
+        return Segment(name, path, source, status.st_size, status.st_mtime_ns)
+    for suffix in _PACKED if path.suffix == ".jsonl" else ():
+        if path.with_name(f"{path.name}{suffix}").exists():  # it has been compressed since
+            return _closed(log, f"{file}{suffix}", name, scratch)
+    raise DamagedError("deleted meanwhile")
 
 
-def _files(log: Path, others: set[Path | None]) -> list[str]:
-    """The paths of all files below `log`, relative to it, except in the directories `others`."""
+def _copied(path: Path, copy: Path, source: Path) -> Path:
+    """Copy a segment; `source` if it cannot be read to its end, which its reader will notice.
+
+    Raises:
+        DamagedError: it is gone.
+        OSError: the copy cannot be written.
+    """
+    try:
+        _copy(path, copy)
+    except DamagedError as error:
+        if _is_gone(error):
+            raise
+        return source
+    return copy
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DamagedError(error.strerror or str(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise DamagedError("not a regular file")
+    return status
+
+
+def _is_gone(error: DamagedError) -> bool:
+    return isinstance(error.__cause__, FileNotFoundError)
+
+
+def _files(log: Path, others: set[Path | None], damaged: dict[str, str]) -> list[str]:
+    """The paths of all files below `log`, relative to it, except in the directories `others`.
+
+    Directories that cannot be listed are added to `damaged`.
+    """
+
+    def on_error(error: OSError) -> None:
+        folder = Path(error.filename)
+        if folder == log:
+            raise error
+        damaged[f"{folder.relative_to(log).as_posix()}/"] = error.strerror or str(error)
+
     met = {path.resolve() for path in others if path is not None}
     found = []
-    for folder, folders, names in os.walk(log, onerror=_raise, followlinks=True):
+    for folder, folders, names in os.walk(log, onerror=on_error, followlinks=True):
         here = Path(folder)
         if here.resolve() in met:
             folders.clear()
@@ -215,22 +371,99 @@ def _files(log: Path, others: set[Path | None]) -> list[str]:
     return found
 
 
-def _raise(error: OSError) -> None:
-    raise error
+def _plain(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Read pieces, and whether all up to the end of each is certainly what was written."""
+    while data := file.read(_CHUNK):
+        yield data, True
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
-    """Unpack a file of Zstandard frames; a file that is cut short is an error."""
-    frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
+def _gunzipped(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Unpack a file of gzip members, as `_plain` reads; it may be padded with zeros.
+
+    Raises:
+        EOFError: the file ends within a member, or has none.
+        ValueError: it is no gzip, or damaged.
+    """
+    member, is_begun, is_empty = zlib.decompressobj(_GZIP), False, True
     try:
-        with path.open("rb") as packed:
-            while data := packed.read(_CHUNK):
-                while data:
-                    yield frame.decompress(data)
-                    data, begun = frame.unused_data, not frame.eof
-                    if frame.eof:
-                        frame = zstandard.ZstdDecompressor().decompressobj()
+        while packed := file.read(_CHUNK):
+            while packed := packed if is_begun else packed.lstrip(b"\0"):
+                if not is_begun:
+                    member = zlib.decompressobj(_GZIP)
+                data, is_empty = member.decompress(packed, _CHUNK), False
+                is_begun = not member.eof
+                packed = member.unconsumed_tail if is_begun else member.unused_data
+                yield data, member.eof
+        if is_begun:
+            yield member.flush(), False
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if is_begun or is_empty:
+        raise EOFError
+
+
+def _unzstd(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Unpack a file of Zstandard frames, as `_plain` reads.
+
+    Raises:
+        EOFError: the file ends within a frame, or has none.
+        ValueError: it is no zstd, or damaged, or nothing here can read it.
+    """
+    try:
+        import zstandard
+    except ImportError as error:
+        raise ValueError("no package zstandard is installed to read it") from error
+
+    frame, is_begun, is_empty = zstandard.ZstdDecompressor().decompressobj(), False, True
+    try:
+        while data := file.read(_CHUNK):
+            while data:
+                is_empty = False
+                unpacked, is_whole = frame.decompress(data), frame.eof
+                data, is_begun = frame.unused_data, not is_whole
+                if is_whole:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                yield unpacked, is_whole
     except zstandard.ZstdError as error:
-        raise OSError(f"{path} is not what its name says: {error}") from error
-    if begun or not path.stat().st_size:
-        raise OSError(f"{path} is cut short.")
+        raise ValueError(str(error)) from error
+    if is_begun or is_empty:
+        raise EOFError
+
+
+def _noted(pieces: Iterator[bytes], on_data: Callable[[bytes], object]) -> Iterator[bytes]:
+    for data in pieces:
+        on_data(data)
+        yield data
+
+
+def _first(path: Path, size: int) -> Iterator[bytes]:
+    """The first bytes of a segment's unpacked content."""
+    if not size:
+        return
+    for data in content(path):
+        yield data[:size]
+        size -= len(data)
+        if size <= 0:
+            return
+
+
+def _copy(path: Path, to: Path) -> None:
+    """Copy a plain segment.
+
+    Raises:
+        DamagedError: it cannot be read to its end; `to` has what could be read.
+        OSError: the copy cannot be written.
+    """
+    _write(to, content(path))
+
+
+def _write(path: Path, pieces: Iterator[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.writelines(pieces)
+
+
+def _damage(error: DamagedError) -> str:
+    """Say what is wrong with a segment, and how much of it counts."""
+    first = counted(error.certain, "byte")
+    return f"{error}; {f'its first {first} count' if error.certain else 'none of it counts'}"

@@ -8,8 +8,8 @@ that is one block.
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ from spark_jobs import ingest, lines
 from spark_jobs.columns import tasks
 from spark_jobs.day import DAY_US, HOUR_US, Day
 from spark_jobs.schema import PARSED
-from spark_jobs.segments import opened
+from spark_jobs.segments import DamagedError, opened
 
 _BLOCK: Final = 4 << 20
 """About how many bytes are read at once."""
@@ -47,12 +47,14 @@ class Kept:
     Attributes:
         parsed: PARSED.
         files: the files that hold them; they may hold other lines, too.
-        live: those of these files whose segments were still being written.
+        live: those of these files whose segments were still being written, or are damaged.
+        damaged: why files could not be read to their ends, by `file` of PARSED.
     """
 
     parsed: DataFrame
     files: Sequence[str]
     live: Sequence[str] = ()
+    damaged: Mapping[str, str] = field(default_factory=dict)
 
 
 class Part(NamedTuple):
@@ -78,12 +80,12 @@ def all_in(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Kept:
         folder: takes the Parquet files; it must not exist.
 
     Raises:
-        OSError: one cannot be read; the message names it.
+        OSError: `folder` cannot be written.
     """
-    _take(spark, paths, folder, is_by_hour=False)
+    damaged = _take(spark, paths, folder, is_by_hour=False).damaged
     # The folder holds only files of this call, so Spark need not discover partitions.
     kept = spark.read.schema(PARSED).parquet(*ingest.names([folder]))
-    return Kept(kept, sorted(map(str, folder.glob("*.parquet"))))
+    return Kept(kept, sorted(map(str, folder.glob("*.parquet"))), damaged=damaged)
 
 
 def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter[Part]:
@@ -98,26 +100,30 @@ def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter
         The counts of all lines; lines that are no record are counted, but not written.
 
     Raises:
-        OSError: one cannot be read; the message names it.
+        OSError: one cannot be read to its end, and the message names it; or `folder` cannot be
+            written.
     """
-    return _take(spark, paths, folder, is_by_hour=True)
+    taken = _take(spark, paths, folder, is_by_hour=True)
+    if taken.damaged:
+        told = ", ".join(f"{file} ({why})" for file, why in taken.damaged.items())
+        raise OSError(f"these files changed while they were read: {told}")
+    return taken.counts
 
 
-def _take(
-    spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hour: bool
-) -> Counter[Part]:
+def _take(spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hour: bool) -> "_Said":
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="aside-", dir=folder.parent) as name:
-        aside, all_tasks = Path(name), _tasks(paths, spark.sparkContext.defaultParallelism)
+        taken, aside = _Said(Counter(), {}), Path(name)
+        all_tasks = _tasks(paths, spark.sparkContext.defaultParallelism, taken.damaged)
         work = partial(_read, folder=folder, aside=aside, is_by_hour=is_by_hour)
-        counts: Counter[Part] = Counter()
         for said in tasks.each(spark, list(enumerate(all_tasks)), work):
             if said.error is not None:
                 raise OSError(said.error)
-            counts.update(said.counts)
+            taken.counts.update(said.counts)
+            taken.damaged.update(said.damaged)
         if any(aside.iterdir()):
-            counts.update(_take_one_by_one(spark, aside, folder, is_by_hour=is_by_hour))
-    return counts
+            taken.counts.update(_take_one_by_one(spark, aside, folder, is_by_hour=is_by_hour))
+    return taken
 
 
 def _take_one_by_one(
@@ -159,13 +165,27 @@ class _Piece(NamedTuple):
 
 
 class _Said(NamedTuple):
+    """What was read.
+
+    Attributes:
+        counts: the lines.
+        damaged: why files could not be read to their ends, by `file` of PARSED.
+        error: why nothing could be written; None if all was.
+    """
+
     counts: Counter[Part]
+    damaged: dict[str, str]
     error: str | None = None
 
 
-def _tasks(paths: Sequence[Path], cores: int) -> Iterator[list[_Piece]]:
-    """Divide files into the pieces that each task reads."""
-    sizes = [(path, path.stat().st_size) for path in paths]
+def _tasks(paths: Sequence[Path], cores: int, damaged: dict[str, str]) -> Iterator[list[_Piece]]:
+    """Divide files into the pieces that each task reads; those that are gone become `damaged`."""
+    sizes = []
+    for path in paths:
+        try:
+            sizes.append((path, path.stat().st_size))
+        except OSError as error:
+            damaged[_file(path)] = error.strerror or str(error)
     most = max(_BLOCK, min(_TASK, sum(size for _, size in sizes) // (2 * cores)))
     pieces: list[_Piece] = []
     waiting = 0
@@ -184,29 +204,48 @@ def _tasks(paths: Sequence[Path], cores: int) -> Iterator[list[_Piece]]:
 
 def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_hour: bool) -> _Said:
     number, pieces = task
-    counts: Counter[Part] = Counter()
+    said = _Said(Counter(), {})
     taken, others = _Files(folder, number, lines.SCHEMA), _Files(aside, number, _ASIDE)
     try:
-        for piece in pieces:
-            file = "/".join(piece.path.parts[-2:])
-            for block in _blocks(piece):
-                read = lines.plain(block, file)
-                if read is None:
-                    others.add(_one_by_one(block, file))
-                    continue
-                for hour, its in _hours(read):
-                    date = Day.of(hour * HOUR_US)
-                    counts[Part(file, f"{date}T{hour % 24:02}", None)] += len(its)
-                    taken.add(its, f"date={date}/hour={hour % 24}" if is_by_hour else ".")
+        for block, file in _all_blocks(pieces, said.damaged):
+            read = lines.plain(block, file)
+            if read is None:
+                others.add(_one_by_one(block, file))
+                continue
+            for hour, its in _hours(read):
+                date = Day.of(hour * HOUR_US)
+                said.counts[Part(file, f"{date}T{hour % 24:02}", None)] += len(its)
+                taken.add(its, f"date={date}/hour={hour % 24}" if is_by_hour else ".")
         taken.end()
         others.end()
     except OSError as error:
-        return _Said(counts, str(error))
-    return _Said(counts)
+        return said._replace(error=str(error))
+    return said
+
+
+def _all_blocks(pieces: list[_Piece], damaged: dict[str, str]) -> Iterator[tuple[bytes, str]]:
+    """Read the blocks of pieces, and of which file each is."""
+    for piece in pieces:
+        file = _file(piece.path)
+        try:
+            for block in _blocks(piece):
+                yield block, file
+        except DamagedError as error:
+            # This was not so when the file was checked, a moment ago.
+            damaged[file] = f"{error}, while it was read; its records before that count"
+
+
+def _file(path: Path) -> str:
+    """`file` of PARSED."""
+    return "/".join(path.parts[-2:])
 
 
 def _blocks(piece: _Piece) -> Iterator[bytes]:
-    """Read whole lines, a block at a time."""
+    """Read whole lines, a block at a time.
+
+    Raises:
+        DamagedError: the file cannot be read to its end.
+    """
     with opened(piece.path) as file:
         if piece.begin:
             file.seek(piece.begin - 1)

@@ -29,6 +29,7 @@ def section(findings: Findings) -> Section:
         )
     if findings.unread:
         notes.append(f"Not read, though they seem to hold records: {', '.join(findings.unread)}.")
+    notes += (f"Not read to the end: {file} ({why})." for file, why in findings.damaged.items())
     if findings.unknown:
         notes.append(f"Not taken for segments: {', '.join(findings.unknown)}.")
     faults = Table(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.disk import write_whole
-from spark_jobs.segments import Segment, content
+from spark_jobs.segments import DamagedError, Segment, content
 
 _TAKE: Final = re.compile(r"take=([1-9][0-9]*)\.jsonl")
 
@@ -134,14 +134,18 @@ class Manifest:
             file = (segment.path.name, segment.size, segment.modified_ns)
             if file == (before.file, before.file_size, before.modified_ns):
                 continue
-            if digest(segment.source) != (before.size, before.sha256):
-                changed.append(segment.path)
+            try:
+                found = digest(segment.source)
+            except DamagedError:
+                continue  # nothing is lost: all its records were taken
+            if found != (before.size, before.sha256):
+                changed.append(segment.place)
             else:
                 name, size, modified_ns = file
                 again.append(replace(before, file=name, file_size=size, modified_ns=modified_ns))
         if changed:
             raise ChangedSegmentError(
-                f"{', '.join(map(str, changed))} changed after the audit had taken it, but a "
+                f"{', '.join(changed)} changed after the audit had taken it, but a "
                 "complete segment must never change. Put back the original, or see docs/audit.md "
                 "for what the store has of it."
             )
@@ -152,13 +156,30 @@ def digest(path: Path) -> tuple[int, str]:
     """Size in bytes and SHA-256 of a segment's uncompressed content.
 
     Raises:
-        OSError: it cannot be read; the message names it.
+        DamagedError: it cannot be read to its end.
     """
-    size, sha256 = 0, hashlib.sha256()
+    found = Digest()
     for data in content(path):
-        size += len(data)
-        sha256.update(data)
-    return size, sha256.hexdigest()
+        found.update(data)
+    return found.value
+
+
+class Digest:
+    """Computes the size and the SHA-256 of what it is given."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._sha256 = hashlib.sha256()
+
+    def update(self, data: bytes) -> None:
+        """Add bytes."""
+        self._size += len(data)
+        self._sha256.update(data)
+
+    @property
+    def value(self) -> tuple[int, str]:
+        """Size in bytes, and SHA-256 in hex."""
+        return self._size, self._sha256.hexdigest()
 
 
 def _read(path: Path) -> Iterator[Taken]:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -81,8 +81,8 @@ def read(
         spark: a session.
         store: the store.
         span: the hours.
-        live: segments that have not been taken, since they are still being written. They are read
-            once, now.
+        live: segments that have not been taken, since they are still being written or damaged. They
+            are read once, now.
         scratch: directory for the content of `live`; it must exist as long as the result is used.
     """
     records, others = store.folders(span)
@@ -90,6 +90,7 @@ def read(
     parsed = spark.createDataFrame([], PARSED)
     files: list[Path] = []
     still: list[str] = []
+    damaged: Mapping[str, str] = {}
     if records:
         # These columns are partitions, so files of other hours are not opened.
         hour = fn.unix_date("date") * 24 + fn.col("hour")
@@ -107,10 +108,11 @@ def read(
         parsed = parsed.unionByName(kept.parsed)
         files += map(Path, kept.files)
         still += kept.files
+        damaged = kept.damaged
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
     whole = fn.col("fault").isNull()
     within_span = parsed.where((whole & during) | (~whole & dated))
-    return Kept(within_span, sorted(map(str, files)), still)
+    return Kept(within_span, sorted(map(str, files)), still, damaged)
 
 
 def _files(folder: Path, span: Span) -> Iterator[Path]:

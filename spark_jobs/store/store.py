@@ -12,6 +12,7 @@ A crash leaves something in `staged`, or a take that the manifest does not name.
 removes either, and takes the segments again.
 """
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +22,10 @@ from typing import Final, NamedTuple
 
 from spark_jobs.day import DAY_US, HOUR_US, Day, Period, hour_us
 from spark_jobs.disk import sync, sync_all
-from spark_jobs.segments import Segment, readable
-from spark_jobs.store.manifest import Manifest, Taken, digest
+from spark_jobs.segments import Readable, Segment, readable
+from spark_jobs.store.manifest import Digest, Manifest, Taken
+
+_DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/")
 
 BATCH_BYTES: Final = 8 << 30
 """About how many bytes of unpacked segments are taken at once; this bounds the disk space."""
@@ -58,6 +61,12 @@ class Span:
         """The first and the last day of the judged period."""
         return str(Day.of(self.judged.begin_us)), str(Day.of(self.judged.end_us - 1))
 
+    def may_read(self, file: str) -> bool:
+        """Whether a file of the log, by its name, is of a day that an audit of the span reads."""
+        match = _DATE.match(file)
+        first, last = str(Day.of(self.begin_us)), str(Day.of(self.end_us - 1))
+        return match is None or first <= match[1] <= last
+
     def has(self, hour: str) -> bool:
         """Whether an hour, ``YYYY-MM-DDTHH``, is in the span."""
         return self.begin_us <= hour_us(hour) < self.end_us
@@ -77,6 +86,13 @@ class Counts(NamedTuple):
 
     hours: dict[str, int]
     faults: dict[str, int]
+
+
+class Took(NamedTuple):
+    """How many segments were taken, and those that were not, since they are damaged."""
+
+    segments: int
+    damaged: Sequence[Readable]
 
 
 Stage = Callable[[Sequence[Path], Path], dict[str, Counts]]
@@ -109,27 +125,27 @@ class Store:
                     shutil.rmtree(path)
         self._clear()
 
-    def take(self, closed: Iterable[Segment], scratch: Path, stage: Stage) -> int:
+    def take(self, closed: Iterable[Segment], scratch: Path, stage: Stage) -> Took:
         """Take what has not been taken yet.
+
+        Damaged segments are not taken: somebody may still put back the originals.
 
         Args:
             closed: the log's segments.
             scratch: directory in which they can be unpacked.
             stage: writes them as Parquet.
 
-        Returns:
-            How many segments were taken.
-
         Raises:
             ChangedSegmentError: some were changed after they were taken.
-            OSError: one cannot be read; the message names it.
+            OSError: the store or `scratch` cannot be written, or a segment changed meanwhile.
         """
         new, again = self.manifest.compare(closed)
         if again:
             self.manifest.add(again)
-        for batch in _batches(new, scratch):
+        damaged: list[Readable] = []
+        for batch in _batches(new, scratch, damaged):
             self._take(batch, stage)
-        return len(new)
+        return Took(len(new) - len(damaged), damaged)
 
     def folders(self, span: Span) -> tuple[list[str], list[str]]:
         """The folders of records, and those of the quarantine, that an audit of a span reads."""
@@ -176,7 +192,7 @@ class Store:
         span = Span(day)
         return sorted(it.name for it in self.manifest.taken if it.take > take and span.concerns(it))
 
-    def _take(self, batch: "Sequence[_Readable]", stage: Stage) -> None:
+    def _take(self, batch: "Sequence[_Whole]", stage: Stage) -> None:
         number = self.manifest.newest + 1
         self._clear()
         self._staged.mkdir()
@@ -204,8 +220,8 @@ def _folder(hour: str) -> str:
     return f"date={date}/hour={int(number)}"
 
 
-class _Readable(NamedTuple):
-    """A segment that can be read.
+class _Whole(NamedTuple):
+    """A segment that can be read to its end.
 
     Attributes:
         segment: the segment.
@@ -233,13 +249,19 @@ class _Readable(NamedTuple):
         )
 
 
-def _batches(segments: Iterable[Segment], scratch: Path) -> Iterator[list[_Readable]]:
-    """Make segments readable, in batches of about BATCH_BYTES."""
-    batch: list[_Readable] = []
+def _batches(
+    segments: Iterable[Segment], scratch: Path, damaged: list[Readable]
+) -> Iterator[list[_Whole]]:
+    """Make segments readable, in batches of about BATCH_BYTES; the others are `damaged`."""
+    batch: list[_Whole] = []
     size = 0
     for segment in segments:
-        path = readable(segment, scratch)
-        batch.append(_Readable(segment, path, digest(path)))
+        content = Digest()
+        made = readable(segment, scratch, content.update)
+        if made.damage is not None:
+            damaged.append(made)
+            continue
+        batch.append(_Whole(segment, made.path, content.value))
         size += batch[-1].content[0]
         if size >= BATCH_BYTES:
             yield batch

@@ -1,6 +1,5 @@
 """What is in the log's files, and what is not, is known exactly."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -256,23 +255,6 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
     assert [(row.missing, row.hole, row.since_us, row.repeat) for row in alone] == [
         (0, False, 0, None)
     ] * 6
-
-
-def test_a_gzip_that_is_cut_short_is_an_error_that_names_it(
-    spark: "SparkSession", tmp_path: Path, scratch: Path
-) -> None:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
-    from pyspark.errors import PySparkException
-
-    run = Run()
-    run.write(7, f"{P}:1")
-    (path,) = save(tmp_path, run)
-    path.with_name("gate-0-b2.jsonl.gz").write_bytes(gzip.compress(path.read_bytes())[:-20])
-    path.unlink()
-    with pytest.raises((PySparkException, Py4JError)) as caught:
-        load(spark, tmp_path, scratch).collect()
-    # What the audit prints of it.
-    assert "gate-0-b2.jsonl.gz" in "".join(str(caught.value).split("\n")[:2])
 
 
 def test_a_directory_may_have_any_name(

@@ -1,8 +1,11 @@
 """The audit as an operator meets it: exit codes, what is printed, what is written."""
 
 import gzip
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -382,16 +385,109 @@ def test_a_spark_that_fails(
     assert not any(report.exists() for report in reports)
 
 
+def flipped(data: bytes) -> bytes:
+    place = len(data) // 2
+    return data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :]
+
+
+def spoil(log: Path) -> tuple[dict[str, str], dict[Path, bytes]]:
+    """Damage a segment in each way; return why it is not read, and what it was before."""
+
+    def packed(name: str, suffix: str, spoilt: Callable[[bytes], bytes]) -> None:
+        run = clean(name)
+        for number in range(7, 2000):
+            run.write(8, f"{P}:{number}")
+        (plain,) = save(log, run)
+        path = plain.rename(f"{plain}{suffix}")
+        pack = gzip.compress if suffix == ".gz" else checked.compress
+        whole[path] = pack(path.read_bytes())
+        path.write_bytes(spoilt(whole[path]))
+
+    whole: dict[Path, bytes] = {}
+    checked = zstandard.ZstdCompressor(write_checksum=True)
+    packed("c1", ".gz", lambda data: data[: len(data) // 2])
+    packed("c2", ".gz", flipped)
+    packed("c3", ".zst", lambda data: data[: len(data) // 2])
+    packed("c4", ".zst", flipped)
+    day = "date=2026-11-30"
+    return {
+        f"{day}/gate-0-c1.jsonl.gz": "cut short; its first [0-9,]+ bytes count",
+        f"{day}/gate-0-c2.jsonl.gz": "damaged, .*; none of it counts",
+        f"{day}/gate-0-c3.jsonl.zst": "cut short; its first [0-9,]+ bytes count",
+        f"{day}/gate-0-c4.jsonl.zst": "damaged, .*; none of it counts",
+    }, whole
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_damaged_segments_cost_their_own_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, out = tmp_path / "log", tmp_path / "out"
+    why, whole = spoil(log)
+    (path,) = save(log, clean())
+    no_text = path.read_bytes().splitlines(keepends=True)
+    no_text[2] = no_text[2].replace(b'"app"', b'"\xff\xfe"')
+    path.write_bytes(b"".join(no_text))
+    violated = clean("v1")
+    violated.write(7, f"{P}:8:10")
+    violated.known(7, "r1", f"{P}:1-8", required=f"{P}:8")
+    violation, *_ = save(log, violated)
+    for options in ((), ("--date", "2026-11-30")):
+        code = nightly.main(["--log", str(log), "--out", str(out), *options])
+        told, error = capsys.readouterr()
+        assert code == 1, error
+        assert "1 violation." in told
+        for text in (told, (out / "report.md").read_text(), (out / "report.html").read_text()):
+            assert "scratch" not in text
+            assert "tidegate-audit-" not in text
+            for file, reason in why.items():
+                assert re.search(f"{re.escape(file)}`? \\({reason}\\)", text), (options, text)
+        report = (out / "report.html").read_text()
+        (runs,) = [
+            {
+                row[2]: int(row[3].replace(",", ""))
+                for row in re.findall(
+                    "<tr><td>(.*?)</td><td.*?>(.*?)</td><td>(.*?)</td><td.*?>(.*?)</td>", report
+                )
+                if row[0] == "gate" and row[2] in ("a1", "c1", "c2", "c3", "c4")
+            }
+        ]
+        assert runs.keys() == {"a1", "c1", "c3"}, options
+        assert all(100 < runs[name] < 1995 for name in ("c1", "c3"))
+        assert "<td>date=2026-11-30/gate-0-a1.jsonl</td><td>damaged</td>" in report
+    # Somebody puts back the originals.
+    for file, data in whole.items():
+        file.write_bytes(data)
+    violation.unlink()
+    path.unlink()
+    assert nightly.main(["--log", str(log), "--out", str(out)]) == 0
+    assert nightly.main(["--log", str(log), "--out", str(out), "--date", "2026-11-30"]) == 1
+    told = capsys.readouterr().out
+    assert "Not read" not in told
+    assert "Segments that came after 2026-11-30 was judged: `date=2026-11-30/gate-0-c1" in told
+
+
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
 def test_a_segment_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spark_jobs import segments
+    from spark_jobs import take
 
-    save(tmp_path, clean())
-    gone = segments.Segment("date=2026-11-30/a.jsonl", *(tmp_path / "gone.jsonl",) * 2, 0, 0)
-    monkeypatch.setattr(segments, "list_segments", lambda *_: segments.Listing((gone,), ()))
+    (kept,) = save(tmp_path, clean())
+    (gone,) = save(tmp_path, clean("b2"))
+    os.utime(gone, (0, 0))
+    convert = take.all_in
+
+    def all_in(spark: "SparkSession", paths: list[Path], folder: Path) -> take.Kept:
+        gone.unlink()
+        return convert(spark, paths, folder)
+
+    monkeypatch.setattr(take, "all_in", all_in)
     assert nightly.run(tmp_path, None) == 2
-    assert "gone.jsonl" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert f"`{kept.parent.name}/{gone.name}` (No such file or directory)." in told.out
+    assert not told.err

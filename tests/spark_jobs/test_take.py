@@ -42,7 +42,7 @@ def test_every_line_is_in_one_piece(tmp_path: Path, end: str) -> None:
         path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     paths[3].touch()
     found: Counter[tuple[str, bytes]] = Counter()
-    tasks = list(take._tasks(paths, 2))
+    tasks = list(take._tasks(paths, 2, {}))
     for pieces in tasks:
         for piece in pieces:
             for block in take._blocks(piece):
@@ -103,7 +103,7 @@ def test_odd_lines_are_taken_beside_plain_ones(spark: "SparkSession", tmp_path: 
     assert not list(tmp_path.glob("aside-*"))
 
 
-def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
+def test_a_file_that_is_damaged_since_it_was_checked_is_named(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     from spark_jobs import take
@@ -111,5 +111,8 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(
     path = tmp_path / "date=2026-11-30" / "gate-0-b2.jsonl.gz"
     path.parent.mkdir()
     path.write_bytes(gzip.compress(b"{}\n" * 1000)[:-20])
-    with pytest.raises(OSError, match=r"gate-0-b2\.jsonl\.gz is cut short or damaged"):
-        take.all_in(spark, [path], tmp_path / "all")
+    gone = path.with_name("gone.jsonl")
+    kept = take.all_in(spark, [path, gone], tmp_path / "all")
+    assert [*kept.damaged] == ["date=2026-11-30/gone.jsonl", "date=2026-11-30/gate-0-b2.jsonl.gz"]
+    with pytest.raises(OSError, match=r"while they were read: date=2026-11-30/gone\.jsonl \(No su"):
+        take.by_hour(spark, [gone], tmp_path / "hours")

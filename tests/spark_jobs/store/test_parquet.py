@@ -62,7 +62,7 @@ def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: P
     scratch.mkdir()
     listing = list_segments(log, scratch)
     store = Store(tmp_path / "{store}")
-    assert store.take(listing.closed, scratch, partial(parquet.stage, spark)) == 2
+    assert store.take(listing.closed, scratch, partial(parquet.stage, spark)).segments == 2
     taken = {it.name: it for it in store.manifest.taken}
     plain = taken["date=2026-11-30/gate-0-a1.jsonl"]
     assert (plain.records, plain.torn, plain.damaged, plain.foreign) == (4, 1, 1, 0)

@@ -1,5 +1,6 @@
 """A segment is taken once, whole or not at all, and one that changes afterwards is an error."""
 
+import gzip
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,9 +9,9 @@ import pytest
 import zstandard
 
 from spark_jobs.day import Day
-from spark_jobs.segments import list_segments
+from spark_jobs.segments import content, list_segments
 from spark_jobs.store.manifest import ChangedSegmentError, Manifest
-from spark_jobs.store.store import BATCH_BYTES, Counts, Span, Store
+from spark_jobs.store.store import BATCH_BYTES, Counts, Span, Store, Took
 
 DAY = Day.parse("2026-11-30")
 TEXT = "one\ntwo\n"
@@ -29,7 +30,7 @@ class Taker:
         found = {}
         for name, path in zip(names, paths, strict=True):
             counts = Counts({}, {})
-            for line in path.read_text().split():
+            for line in b"".join(content(path)).decode().split():
                 of = counts.faults if line in ("torn", "damaged", "foreign") else counts.hours
                 of[line] = of.get(line, 0) + 1
             found[name] = counts
@@ -55,6 +56,7 @@ class Night:
         self.log.mkdir()
         self.store = folder / "store"
         self.taker = Taker()
+        self.took = Took(0, [])
         self._scratches: Iterator[Path] = (folder / f"scratch{n}" for n in range(99))
 
     def write(self, name: str, text: str = "2026-11-30T04") -> Path:
@@ -67,7 +69,8 @@ class Night:
         scratch = next(self._scratches)
         scratch.mkdir()
         store = Store(self.store)
-        store.take(list_segments(self.log, scratch).closed, scratch, self.taker)
+        closed = list_segments(self.log, scratch).closed
+        self.took = store.take(closed, scratch, self.taker)
         return store
 
     def files(self) -> dict[str, tuple[int, bytes]]:
@@ -257,3 +260,41 @@ def test_records_that_were_deleted_are_missed(night: Night) -> None:
             folder.rmdir()
     assert store.deleted(Span(DAY)) == ["2026-11-29T04", "2026-12-01T00"]
     assert store.deleted(Span(DAY.after.after)) == ["2026-12-01T00", "2026-12-01T01"]
+
+
+def test_a_damaged_segment_is_taken_once_it_is_whole(night: Night) -> None:
+    night.write("a.jsonl")
+    whole = gzip.compress(b"2026-11-30T05 " * 1000)
+    path = night.write("b.jsonl.gz")
+    path.write_bytes(whole[:-9])
+    store = night.take()
+    assert [it.name for it in store.manifest.taken] == ["date=2026-11-30/a.jsonl"]
+    (broken,) = night.took.damaged
+    assert (night.took.segments, broken.segment.file) == (1, "date=2026-11-30/b.jsonl.gz")
+    assert broken.damage is not None
+    assert broken.path.read_bytes().startswith(b"2026-11-30T05 2026-11-30T05")
+    path.write_bytes(whole)
+    assert len(night.take().manifest.taken) == 2
+    assert (night.took.segments, night.took.damaged) == (1, [])
+
+
+def test_a_segment_that_is_damaged_after_it_was_taken_costs_nothing(night: Night) -> None:
+    path = night.write("a.jsonl.gz")
+    path.write_bytes(gzip.compress(b"2026-11-30T04"))
+    night.take()
+    before = night.files()
+    path.write_bytes(path.read_bytes()[:-3])
+    night.take()
+    path.unlink()
+    path.symlink_to("nothing")
+    night.take()
+    assert (night.took.damaged, night.files()) == ([], before)
+
+
+def test_damage_concerns_the_days_that_are_read() -> None:
+    span = Span(DAY)
+    assert [span.may_read(f"date=2026-{day}/a.jsonl") for day in ("11-28", "11-29", "12-01")] == [
+        *(False, True, True)
+    ]
+    assert not span.may_read("date=2026-12-02/")
+    assert span.may_read("date=?/")
