@@ -31,14 +31,17 @@ def sync(path: Path) -> None:
 
 
 def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a text file that exists whole or not at all.
+    """Write a text file that exists whole or not at all; a ``?`` stands for unpaired surrogates.
 
     Raises:
         OSError: it cannot be written.
     """
     staged = path.with_name(f"{path.name}.staged")
-    with staged.open("w", encoding="utf-8") as file:
-        file.writelines(lines)
-    sync(staged)
-    staged.rename(path)
+    try:
+        with staged.open("w", encoding="utf-8", errors="replace") as file:
+            file.writelines(lines)
+        sync(staged)
+        staged.rename(path)
+    finally:
+        staged.unlink(missing_ok=True)
     sync(path.parent)

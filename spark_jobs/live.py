@@ -21,17 +21,15 @@ The newest record of the log determines the window, not this machine's clock. Bu
 future are ignored: else one wrong clock would hide the records of all others.
 """
 
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import audit
+from spark_jobs import audit, stop_signals
 from spark_jobs.day import DAY_US, HOUR_US, Day, Hours, hour_us
 from spark_jobs.findings import Findings
 from spark_jobs.log import Log
@@ -62,7 +60,7 @@ class Live:
         spark: "SparkSession",
         chosen: Options,
         progress: Progress,
-        shared: Path | None = None,
+        scratch: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Open the view; nothing is judged yet.
@@ -71,8 +69,7 @@ class Live:
             spark: a session.
             chosen: the options.
             progress: shows the stages.
-            shared: a directory for unpacked segments that other machines see; None if all work is
-                done on this machine.
+            scratch: a directory for temporary files, which all workers see; None for the system's.
             clock: Unix time, s.
 
         Raises:
@@ -83,7 +80,7 @@ class Live:
         self._spark = spark
         self._chosen = chosen
         self._progress = progress
-        self._shared = shared
+        self._scratch = scratch
         self._clock = clock
         self._verdict = ""
         self._has_looked = False
@@ -116,7 +113,7 @@ class Live:
 
         chosen, store, begun_s = self._chosen, self._store, self._clock()
         now_us, window_us = round(begun_s * 1e6), chosen.window * HOUR_US
-        with tempfile.TemporaryDirectory(prefix="tidegate-live-", dir=self._shared) as folder:
+        with tempfile.TemporaryDirectory(prefix="look-", dir=self._scratch) as folder:
             scratch = Path(folder)
             listing = segments.list_segments(chosen.log, scratch, chosen.out, chosen.name)
             # Segments that are older than this when they come are left to the nightly audit.
@@ -198,51 +195,36 @@ class Live:
 
 
 def run(
-    spark: "SparkSession", chosen: Options, progress: Progress, shared: Path | None = None
+    spark: "SparkSession", chosen: Options, progress: Progress, scratch: Path | None = None
 ) -> None:
-    """Show a log until this process is told to stop.
+    """Show a log until an error, or `stop_signals.Stopped`, is raised.
 
     Args:
         spark: a session.
         chosen: the options.
         progress: shows the stages.
-        shared: a directory for unpacked segments that other machines see; None if all work is done
-            on this machine.
+        scratch: a directory for temporary files, which all workers see; None for the system's.
 
     Raises:
         OSError: the log cannot be read, or the report cannot be written; the message says why.
     """
     from pyspark.errors import StreamingQueryException
 
-    view = Live(spark, chosen, progress, shared)
-    with _until_told() as is_told, view.metrics.served(chosen.metrics):
+    view = Live(spark, chosen, progress, scratch)
+    with view.metrics.served(chosen.metrics):
         view.look()  # the stream does not report segments that an earlier view has seen
         query = view.follow({"processingTime": "10 seconds"})
         try:
-            while not is_told() and not query.awaitTermination(1):
+            while not query.awaitTermination(1):
                 pass
         except StreamingQueryException as error:
             if view.error is not None:
                 raise view.error from error
             raise
         finally:
-            query.stop()
+            if not stop_signals.is_stopping():  # else Java is ending, and ends the query
+                query.stop()
             view.end()
-
-
-@contextmanager
-def _until_told() -> Iterator[Callable[[], bool]]:
-    """Handle SIGTERM and SIGINT; yield a function that says whether one came."""
-    came: list[int] = []
-    before = {
-        number: signal.signal(number, lambda it, _frame: came.append(it))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield lambda: bool(came)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _told(span: Span) -> str:

@@ -2,20 +2,20 @@
 
 Exit codes: 0 every promise was kept; 1 a promise or the procedure was not kept, acknowledged writes
 are lost, or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no Java, a log
-that lacks what the verdict needs).
+that lacks what the verdict needs); 130 and 143 it was stopped by SIGINT or SIGTERM.
 """
 
 import fcntl
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import archive, audit, day_audit, live, mirror, options
+from spark_jobs import archive, audit, day_audit, live, mirror, options, scratch, stop_signals
 from spark_jobs.counter_example import contradiction, counter_example, lost_writes
 from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.log import Log
@@ -42,7 +42,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = options.parse(arguments)
     except UsageError as error:
         return _undecided(f"tidegate: {error}")
-    return run_with(chosen)
+    try:
+        with stop_signals.handled():
+            return run_with(chosen)
+    except stop_signals.Stopped as stopped:
+        print(
+            f"Stopped by {stopped.name}. What the audit had kept is whole; the same command can be "
+            "run again.",
+            file=sys.stderr,
+        )
+        return stopped.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One audit.
+
+    Attributes:
+        chosen: the options.
+        given: a session that the caller keeps; None to start and stop one.
+        scratch: a directory for temporary files, which all workers see.
+        progress: shows the stages.
+        judged: takes the findings.
+    """
+
+    chosen: Options
+    given: "SparkSession | None"
+    scratch: Path
+    judged: list[Findings]
+    progress: Progress = field(default_factory=Progress)
 
 
 def run(log: Path, out: Path | None, clock_error_us: int = 0) -> int:
@@ -65,6 +93,7 @@ def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
     try:
         code = _checked(chosen, spark, judged)
     except Exception:
+        stop_signals.check()
         # Python would end with 1, which is the code of a finding.
         traceback.print_exc()
         code = UNDECIDED
@@ -94,94 +123,82 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
         return _undecided(f"There is no directory {chosen.log}.")
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
-        with _alone(chosen.out):
+        with _alone(chosen.out), scratch.opened(_shared(chosen, spark)) as folder:
             written.remove(chosen.out)
-            return _run(chosen, spark, judged)
+            return _run(_Run(chosen, spark, folder, judged))
     except OSError as error:
+        stop_signals.check()
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
 
-def _run(chosen: Options, given: "SparkSession | None", judged: list[Findings]) -> int:
+def _run(run: _Run) -> int:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
-    progress = Progress()
+    chosen = run.chosen
     try:
         if chosen.live:
-            return _run_live(chosen, given, progress)
+            return _run_live(run)
         if chosen.remote:
-            return _run_there(chosen, chosen.remote, given, judged, progress)
-        return _run_once(chosen, given, judged, progress)
+            return _run_there(run, chosen.remote)
+        return _run_once(run, run.given)
     except (PySparkException, Py4JError, RuntimeError) as error:
+        stop_signals.check()
         # The first line of an error from Java only says which method was called.
         told = " ".join(str(error).strip().split("\n")[:2])
         return _undecided(f"Spark failed, see {chosen.out / 'spark.log'}: {told}")
     finally:
-        progress.end()
+        run.progress.end()
 
 
-def _run_live(chosen: Options, given: "SparkSession | None", progress: Progress) -> int:
-    progress.stage("starting Spark")
-    with _session(chosen, given) as spark:
-        live.run(spark, chosen, progress, _shared(chosen, given))
+def _run_live(run: _Run) -> int:
+    run.progress.stage("starting Spark")
+    with _session(run, run.given) as spark:
+        live.run(spark, run.chosen, run.progress, run.scratch)
     return CLEAN
 
 
-def _run_there(
-    chosen: Options,
-    uri: str,
-    given: "SparkSession | None",
-    judged: list[Findings],
-    progress: Progress,
-) -> int:
+def _run_there(run: _Run, uri: str) -> int:
     """Audit a log that only Spark can read."""
-    progress.stage("starting Spark")
-    with _session(chosen, given) as spark:
-        progress.stage(f"fetching segments of {uri}")
-        chosen.log.mkdir(exist_ok=True)
-        mirror.fetch(spark, uri, chosen.log)
-        return _run_once(chosen, spark, judged, progress)
+    run.progress.stage("starting Spark")
+    with _session(run, run.given) as spark:
+        run.progress.stage(f"fetching segments of {uri}")
+        run.chosen.log.mkdir(exist_ok=True)
+        mirror.fetch(spark, uri, run.chosen.log)
+        return _run_once(run, spark)
 
 
-def _run_once(
-    chosen: Options,
-    given: "SparkSession | None",
-    judged: list[Findings],
-    progress: Progress,
-) -> int:
+def _run_once(run: _Run, given: "SparkSession | None") -> int:
     from spark_jobs import segments as files
 
-    log, out, begun = chosen.log, chosen.out, time.monotonic()
+    chosen, out, begun = run.chosen, run.chosen.out, time.monotonic()
     days: list[day_audit.Judged] = []
-    shared = _shared(chosen, given)
-    with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as folder:
-        scratch = Path(folder)
-        listing = files.list_segments(log, scratch, out, chosen.name)
-        # All segments of a day may be in the store already.
-        if not (listing.closed or listing.live or chosen.day):
-            unread = "".join(f"\nNot read: {name}" for name in listing.unread)
-            unread += "".join(f"\nNot read: {it} ({why})" for it, why in listing.damaged.items())
-            return _undecided(
-                f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}"
-            )
-        progress.stage("starting Spark")
-        with _session(chosen, given) as spark:
-            if chosen.day is None:
-                judged.append(_judge(spark, listing, scratch, chosen, progress))
-                progress.end()
-                _tell(judged[-1])
-            else:
-                stage = progress.stage
-                for one in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
-                    progress.end()
-                    # At once: this judgement is kept, even if those of later days fail.
-                    _tell_day(one, is_first=not days)
-                    days.append(one)
-    judged += (it.findings for it in days)
-    shown = day_audit.shown(days) if days else judged[-1]
+    folder = run.scratch / "segments"
+    folder.mkdir()
+    listing = files.list_segments(chosen.log, folder, out, chosen.name)
+    # All segments of a day may be in the store already.
+    if not (listing.closed or listing.live or chosen.day):
+        unread = "".join(f"\nNot read: {name}" for name in listing.unread)
+        unread += "".join(f"\nNot read: {it} ({why})" for it, why in listing.damaged.items())
+        return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}")
+    run.progress.stage("starting Spark")
+    with _session(run, given) as spark:
+        if chosen.day is None:
+            run.judged.append(_judge(spark, listing, folder, run))
+            run.progress.end()
+            _tell(run.judged[-1])
+        else:
+            stage = run.progress.stage
+            for one in day_audit.judge(spark, chosen, chosen.day, listing, folder, stage):
+                run.progress.end()
+                # At once: this judgement is kept, even if those of later days fail.
+                _tell_day(one, is_first=not days)
+                days.append(one)
+    run.judged.extend(it.findings for it in days)
+    shown = day_audit.shown(days) if days else run.judged[-1]
     report = written.write(shown, out, written.kept(out), time.monotonic() - begun)
     print(f"Report: {report}")
-    codes = {findings.exit_code for findings in judged}
+    codes = {findings.exit_code for findings in run.judged}
     return VIOLATED if VIOLATED in codes else max(codes)
 
 
@@ -191,7 +208,7 @@ def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
 
 
 @contextmanager
-def _session(chosen: Options, given: "SparkSession | None") -> Iterator["SparkSession"]:
+def _session(run: _Run, given: "SparkSession | None") -> Iterator["SparkSession"]:
     """The session that judges; if the audit has started it, it is stopped afterwards."""
     if given is not None:
         own = archive.shipped(given.newSession())
@@ -199,26 +216,26 @@ def _session(chosen: Options, given: "SparkSession | None") -> Iterator["SparkSe
             own.conf.set(name, value)
         yield own
         return
-    spark = start_spark(chosen.out / "spark.log", chosen.master)
+    temporary = run.scratch / "spark"
+    temporary.mkdir()
+    spark = start_spark(run.chosen.out / "spark.log", run.chosen.master, temporary)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def _judge(
-    spark: "SparkSession", listing: "Listing", scratch: Path, chosen: Options, progress: Progress
-) -> Findings:
-    """Judge all that the log holds."""
+def _judge(spark: "SparkSession", listing: "Listing", folder: Path, run: _Run) -> Findings:
+    """Judge all that the log holds; temporary files go to a folder."""
     from spark_jobs import segments as files
     from spark_jobs import take
 
-    segments = files.make_readable(listing, scratch)
-    progress.stage("reading lines")
+    chosen, segments = run.chosen, files.make_readable(listing, folder)
+    run.progress.stage("reading lines")
     log = Log(
         name=chosen.name,
-        lines=take.all_in(spark, segments.paths, scratch / "parsed"),
-        scratch=scratch,
+        lines=take.all_in(spark, segments.paths, folder / "parsed"),
+        scratch=folder,
         complete=len(segments.complete),
         live=len(segments.live),
         unread=segments.unread,
@@ -227,7 +244,7 @@ def _judge(
         binlogs=chosen.binlogs,
     )
     return audit.judge(
-        spark, log, chosen.out, chosen.clock_error_us, chosen.min_coverage, progress.stage
+        spark, log, chosen.out, chosen.clock_error_us, chosen.min_coverage, run.progress.stage
     )
 
 

@@ -9,11 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+import traceback
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import archive
+from spark_jobs import archive, stop_signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,14 +89,20 @@ def is_local(master: str | None) -> bool:
     return _SUBMITTED not in os.environ and (master or _LOCAL).startswith("local")
 
 
-def start_spark(log: Path, master: str | None = None) -> "SparkSession":
+def start_spark(
+    log: Path, master: str | None = None, temporary: Path | None = None
+) -> "SparkSession":
     """Start Spark: in this process and its JVM, on a cluster, or as ``spark-submit`` says.
+
+    The session's `stop` also ends the JVM, if this has started it.
 
     Args:
         log: file for the output of Spark, its JVM and its Python workers; not for that of a
             cluster's executors. It is not written where ``spark-submit`` has started this process.
         master: Spark's URL of a cluster; None for all cores of this machine, or for what
             ``spark-submit`` was told.
+        temporary: a directory for what Spark on this machine writes beside its results; None for
+            the system's. ``spark.local.dir`` comes before it.
 
     Raises:
         RuntimeError: ``spark-submit`` and `master` were both given.
@@ -122,16 +129,56 @@ def start_spark(log: Path, master: str | None = None) -> "SparkSession":
             "spark.executorEnv.PYTHONPATH": str(archive.top()),
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-            # Spark generates long methods, which Java by default never compiles. On few cores, the
-            # parallel collector, which stops all threads, costs half as much as a concurrent one.
-            "spark.driver.defaultJavaOptions": "-XX:-DontCompileHugeMethods -XX:+UseParallelGC",
+            "spark.driver.defaultJavaOptions": _java_options(temporary),
         }
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
-    with log.open("wb") as output:
-        gateway = launch_gateway(  # type: ignore[no-untyped-call]  # PySpark left it untyped
-            conf, {"stdout": output, "stderr": output}
-        )
-    spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    return spark if here else archive.shipped(spark)
+    jvm: subprocess.Popen[bytes] | None = None
+
+    class OwnSession(SparkSession):
+        def stop(self) -> None:
+            try:
+                if not stop_signals.is_stopping():  # else nobody knows which answer Java owes
+                    super().stop()
+            finally:
+                if jvm is not None:
+                    stop_signals.ends_first(None)
+                    stop_signals.end(jvm)
+                    # PySpark would use its dead gateway for the next session.
+                    SparkContext._gateway = SparkContext._jvm = None
+
+    try:
+        with log.open("wb") as output, stop_signals.kept_handlers():
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]  # PySpark left it untyped
+                conf, {"stdout": output, "stderr": output, "process_group": 0}
+            )
+            jvm = gateway.proc
+            spark = OwnSession(SparkContext(conf=conf, gateway=gateway))
+        stop_signals.ends_first(jvm)
+        return spark if here else archive.shipped(spark)
+    except BaseException as error:
+        jvm = jvm or _launched(error)
+        if jvm is not None:
+            stop_signals.end(jvm)
+        raise
+
+
+def _launched(error: BaseException) -> "subprocess.Popen[bytes] | None":
+    """The JVM that PySpark was launching when an error was raised: only a local variable has it."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        found = frame.f_locals.get("proc")
+        if isinstance(found, subprocess.Popen):
+            return found
+    return None
+
+
+def _java_options(temporary: Path | None) -> str:
+    """Options of the JVM of a Spark on this machine, as ``spark-submit`` reads them."""
+    # Spark generates long methods, which Java by default never compiles. On few cores, the
+    # parallel collector, which stops all threads, costs half as much as a concurrent one.
+    options = "-XX:-DontCompileHugeMethods -XX:+UseParallelGC"
+    if temporary is None:
+        return options
+    place = re.sub(r'(["\\])', r"\\\1", str(temporary))
+    return f'{options} "-Djava.io.tmpdir={place}"'

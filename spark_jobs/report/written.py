@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from spark_jobs.disk import write_whole
 from spark_jobs.findings import Findings
 from spark_jobs.report import page, summary
 from spark_jobs.report.trend import NIGHTS
@@ -30,8 +31,12 @@ def write(
         place: where the folder will be when it is complete; None if it stays.
     """
     report = folder / PAGE
-    _write(report, page.render(findings, nights, duration_s))
-    _write(folder / SUMMARY, summary.render(findings, str((place or folder) / PAGE)))
+    texts = {
+        SUMMARY: summary.render(findings, str((place or folder) / PAGE)),
+        PAGE: page.render(findings, nights, duration_s),
+    }
+    for name, text in texts.items():
+        write_whole(folder / name, [text])
     return report
 
 
@@ -53,8 +58,3 @@ def remove(folder: Path) -> None:
     """Remove the files, so that nobody takes an earlier report for the next one."""
     for name in (PAGE, SUMMARY):
         (folder / name).unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str) -> None:
-    # A log may hold unpaired surrogates, which UTF-8 cannot encode.
-    path.write_text(text, encoding="utf-8", errors="replace")

@@ -16,6 +16,7 @@ from spark_jobs.live import Live
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
 from spark_jobs.report.metrics import Metrics
+from spark_jobs.stop_signals import Stopped, handled
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.found import findings, verdict
 from tests.spark_jobs.nights import Nights
@@ -209,11 +210,11 @@ def test_a_signal_ends_it(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     view.nights.write("a", "2026-11-30T05")
     query = Query()
     monkeypatch.setattr(Live, "follow", lambda *_: query)
-    before = signal.getsignal(signal.SIGTERM)
     chosen = Options(log=view.nights.log, out=view.nights.out / "live", live=True)
-    live.run(None, chosen, Progress())  # type: ignore[arg-type]  # it is not asked
-    assert query.is_stopped
-    assert signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(Stopped) as told, handled():
+        live.run(None, chosen, Progress())  # type: ignore[arg-type]  # it is not asked
+    assert told.value.exit_code == 143
+    assert not query.is_stopped  # Java is ending, and would not answer
 
 
 def test_an_error_of_the_log_is_told_as_such(
