@@ -3,6 +3,7 @@
 Days whose segments came late are judged again.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -148,14 +149,18 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
         ends=ends,
     )
     staged = results.stage()
-    findings = audit.judge(
-        spark,
-        log,
-        staged,
-        chosen.clock_error_us,
-        chosen.min_coverage,
-        lambda name: stage(f"{day}: {name}"),
-    )
+    try:
+        findings = audit.judge(
+            spark,
+            log,
+            staged,
+            chosen.clock_error_us,
+            chosen.min_coverage,
+            lambda name: stage(f"{day}: {name}"),
+        )
+    except Exception:
+        shutil.rmtree(staged, ignore_errors=True)  # the disk may be full
+        raise
     if ends is not None:
         states.keep(ends)
     summary = summarize(

@@ -1,8 +1,34 @@
-"""Syncs files to the disk before they are renamed: no crash leaves a name without its content."""
+"""Syncs files to the disk before they are renamed: no crash leaves a name without its content.
 
+It also tells which disk is full.
+"""
+
+import errno
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Final
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_full(error: Exception) -> bool:
+    """Whether an error says that a disk or a quota is full; it may be of Java or of a worker."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    return any(os.strerror(number) in str(error) for number in _FULL)
+
+
+def full_folder(error: Exception, folders: Sequence[Path]) -> Path:
+    """Find the directory without space: the one that an error names, or has least space left."""
+    told = (
+        f"{error} {error.filename} {error.filename2}" if isinstance(error, OSError) else f"{error}"
+    )
+    named = [folder for folder in folders if str(folder) in told]
+    if named:
+        return max(named, key=lambda folder: len(str(folder)))  # one may be in the other
+    return min(folders, key=lambda folder: shutil.disk_usage(folder).free)
 
 
 def sync_all(folder: Path) -> None:

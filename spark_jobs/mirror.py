@@ -28,18 +28,25 @@ def fetch(spark: "SparkSession", uri: str, folder: Path) -> int:
         How many segments were fetched.
 
     Raises:
-        OSError: the copy cannot be written.
+        OSError: the copy cannot be written, or Spark lacks its library for S3.
         PySparkException: the log cannot be read; Py4J may raise an error of its own instead.
     """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
 
     from spark_jobs import ingest
 
     changed_us = fn.unix_micros("modificationTime").alias("changed_us")
     # Other files than segments are ignored.
-    listed = _files(spark, f"{uri.rstrip('/')}/date=*/*.jsonl*").select(
-        "path", "length", changed_us
-    )
+    try:
+        listed = _files(spark, f"{uri.rstrip('/')}/date=*/*.jsonl*").select(
+            "path", "length", changed_us
+        )
+    except (PySparkException, Py4JError) as error:
+        if "S3AFileSystem not found" in str(error):
+            raise OSError(_without_s3(spark, uri)) from error
+        raise
     found = {
         "/".join(match.groups()): row
         for row in listed.collect()
@@ -63,6 +70,16 @@ def fetch(spark: "SparkSession", uri: str, folder: Path) -> int:
         staged.rename(path)
         fetched += 1
     return fetched
+
+
+def _without_s3(spark: "SparkSession", uri: str) -> str:
+    jvm = spark.sparkContext._jvm
+    version = "VERSION" if jvm is None else jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+    return (
+        f"this Spark cannot read {uri}, since it lacks the library for S3: set spark.jars.packages "
+        f"to org.apache.hadoop:hadoop-aws:{version} in spark-defaults.conf (SPARK_CONF_DIR names "
+        "its directory), or put that jar and those that it needs into Spark's jars"
+    )
 
 
 def _files(spark: "SparkSession", pattern: str) -> "DataFrame":

@@ -7,6 +7,7 @@ that lacks what the verdict needs); 130 and 143 it was stopped by SIGINT or SIGT
 
 import fcntl
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import archive, audit, day_audit, live, mirror, options, scratch, stop_signals
+from spark_jobs import (
+    archive,
+    audit,
+    day_audit,
+    disk,
+    live,
+    mirror,
+    options,
+    scratch,
+    stop_signals,
+)
 from spark_jobs.counter_example import contradiction, counter_example, lost_writes
 from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.log import Log
@@ -128,6 +139,8 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
             return _run(_Run(chosen, spark, folder, judged))
     except OSError as error:
         stop_signals.check()
+        if disk.is_full(error):
+            return _undecided(_no_space(error, chosen.out, Path(tempfile.gettempdir())))
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
 
@@ -142,8 +155,12 @@ def _run(run: _Run) -> int:
         if chosen.remote:
             return _run_there(run, chosen.remote)
         return _run_once(run, run.given)
-    except (PySparkException, Py4JError, RuntimeError) as error:
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         stop_signals.check()
+        if disk.is_full(error):
+            return _undecided(_no_space(error, chosen.out, run.scratch))
+        if isinstance(error, OSError):
+            raise
         # The first line of an error from Java only says which method was called.
         told = " ".join(str(error).strip().split("\n")[:2])
         return _undecided(f"Spark failed, see {chosen.out / 'spark.log'}: {told}")
@@ -281,6 +298,17 @@ def _tell_day(judged: day_audit.Judged, *, is_first: bool) -> None:
     for sentence in judged.told:
         print(sentence)
     print(f"Kept: {judged.folder}")
+
+
+def _no_space(error: Exception, out: Path, temporary: Path) -> str:
+    """Say which disk is full, and what to do."""
+    where, what, how = out, "the results", "--out"
+    if disk.full_folder(error, [out, temporary]) == temporary and out not in temporary.parents:
+        where, what, how = Path(tempfile.gettempdir()), "temporary files", "TMPDIR"
+    return (
+        f"There is no space left in {where}, which takes {what}: make room there, or name another "
+        f"directory with {how}. Then run the same command again; nothing half-written was kept."
+    )
 
 
 def _undecided(why: str) -> int:

@@ -197,7 +197,7 @@ def _log(text: str) -> Path | str:
     if not colon or not re.fullmatch("[A-Za-z][A-Za-z0-9+.-]*", scheme) or Path(text).exists():
         return Path(text)
     if scheme.lower() == "file" and rest.startswith("/"):
-        return Path(unquote(rest.removeprefix("//")))
+        return Path(unquote(re.sub("^//(localhost)?(?=/)", "", rest)))
     if not rest.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text} is no directory, and no URI: want SCHEME:/…")
     return text

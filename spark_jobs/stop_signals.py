@@ -62,11 +62,14 @@ _state: Final = _State()
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Raise `Stopped` in this block when a signal comes; it must be in the main thread.
+    """Raise `Stopped` in this block when a signal comes; no other than the main thread can.
 
     From then on to the end of the block nothing is shown: Spark's threads would tell, each with a
     traceback, that their JVM is gone.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     before = {number: signal.signal(number, _on_signal) for number in _SIGNALS}
     stderr = sys.stderr
     try:

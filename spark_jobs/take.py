@@ -219,7 +219,7 @@ def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_ho
         taken.end()
         others.end()
     except OSError as error:
-        return said._replace(error=str(error))
+        return said._replace(error=f"{error} ({folder})")
     return said
 
 

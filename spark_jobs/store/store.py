@@ -196,7 +196,11 @@ class Store:
         number = self.manifest.newest + 1
         self._clear()
         self._staged.mkdir()
-        counts = stage([it.path for it in batch], self._staged)
+        try:
+            counts = stage([it.path for it in batch], self._staged)
+        except Exception:
+            self._clear()  # the disk may be full
+            raise
         taken = [it.taken(number, counts.pop(it.segment.name, Counts({}, {}))) for it in batch]
         if counts:
             raise OSError(f"There are records of {', '.join(counts)}, which is no listed segment.")

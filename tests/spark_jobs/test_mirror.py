@@ -40,6 +40,14 @@ def test_the_copy_has_what_the_log_has(spark: "SparkSession", tmp_path: Path) ->
     assert fetched()["b.jsonl.zst"] == kept[::-1]
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_spark_without_s3_says_what_it_lacks(spark: "SparkSession", tmp_path: Path) -> None:
+    lacks = r"s3a://bucket/log, .* to org\.apache\.hadoop:hadoop-aws:[0-9]+\.[0-9]+\.[0-9]+ in"
+    with pytest.raises(OSError, match=lacks):
+        mirror.fetch(spark, "s3a://bucket/log", tmp_path)
+
+
 def test_it_is_fetched_and_then_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

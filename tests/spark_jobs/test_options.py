@@ -96,6 +96,8 @@ def test_files_may_be_named_as_spark_names_them(tmp_path: Path) -> None:
     assert parse(["--log", "file:///a/b%20c", "--out=file:/d"]) == Options(
         log=Path("/a/b c"), out=Path("/d")
     )
+    localhost = parse(["--log", "file://localhost/a%23b%25%5Bc%5D", "--out=/d #1 100% [x]"])
+    assert (localhost.log, localhost.out) == (Path("/a#b%[c]"), Path("/d #1 100% [x]"))
     odd = tmp_path / "s3a:logs"
     odd.mkdir()
     assert parse(["--log", str(odd)]).log == odd

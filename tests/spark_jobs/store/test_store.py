@@ -22,7 +22,7 @@ class Taker:
 
     def __init__(self) -> None:
         self.staged: list[list[str]] = []
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def __call__(self, paths: Sequence[Path], folder: Path) -> dict[str, Counts]:
         names = ["/".join(path.parts[-2:]).removesuffix(".gz") for path in paths]
@@ -191,8 +191,12 @@ def test_a_segment_may_be_compressed_touched_or_deleted(night: Night) -> None:
 
 def test_a_crash_while_a_take_is_made_leaves_nothing(night: Night) -> None:
     night.write("a.jsonl")
-    night.taker.error = OSError("killed")
-    with pytest.raises(OSError, match="killed"):
+    night.taker.error = OSError("disk full")
+    with pytest.raises(OSError, match="disk full"):
+        night.take()
+    assert not (night.store / "staged").exists()
+    night.taker.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
         night.take()
     assert (night.store / "staged" / "records").exists()
     assert list(Store(night.store).manifest.taken) == []

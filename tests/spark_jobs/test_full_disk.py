@@ -1,0 +1,80 @@
+"""A full disk is named, with what to do; nothing is half-kept."""
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from spark_jobs import disk, nightly
+from tests.spark_jobs.nights import NoSpark
+from tests.spark_jobs.routing_log import UUID, Run, save
+
+FULL = os.strerror(errno.ENOSPC)
+
+
+class Usage(NamedTuple):
+    free: int
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, FULL),
+        OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
+        OSError(f"Error writing bytes to file. Detail: [errno 28] {FULL}"),
+        RuntimeError(f"Job aborted\njava.io.IOException: {FULL}\n\tat java.base"),
+    ],
+)
+def test_a_full_disk_is_known_by_its_error(error: Exception) -> None:
+    assert disk.is_full(error)
+    assert not disk.is_full(OSError(errno.EACCES, os.strerror(errno.EACCES)))
+
+
+def test_the_directory_is_the_one_that_is_named_or_has_least_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = {"/out": 5, "/out/tmp": 7, "/other": 3}
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(free[str(folder)]))
+    folders = [Path(folder) for folder in free]
+    assert disk.full_folder(OSError(28, FULL, "/out/tmp/x"), folders) == Path("/out/tmp")
+    assert disk.full_folder(RuntimeError(f"/out/x ({FULL})"), folders) == Path("/out")
+    assert disk.full_folder(OSError(28, FULL), folders) == Path("/other")
+
+
+@pytest.mark.parametrize("is_temporary", [True, False])
+def test_the_audit_says_what_to_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_temporary: bool,
+) -> None:
+    pytest.importorskip("pyspark")
+    run = Run()
+    run.write(7, f"{UUID['primary']}:1")
+    save(tmp_path / "log", run)
+    temporary, out = tmp_path / "temporary", tmp_path / "out"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+
+    def judge(*_: object) -> None:
+        (folder,) = temporary.iterdir()
+        place = folder if is_temporary else out
+        raise OSError(f"Error writing bytes to file. Detail: [errno 28] {FULL} ({place}/x)")
+
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: NoSpark())
+    monkeypatch.setattr(nightly, "_judge", judge)
+    assert nightly.main([f"--log={tmp_path / 'log'}", f"--out={out}"]) == 2
+    where, what, how = (
+        (temporary, "temporary files", "TMPDIR") if is_temporary else (out, "the results", "--out")
+    )
+    assert capsys.readouterr().err == (
+        f"There is no space left in {where}, which takes {what}: make room there, or name another "
+        f"directory with {how}. Then run the same command again; nothing half-written was kept.\n"
+    )
+    assert [*temporary.iterdir()] == []
+    assert [path.name for path in out.iterdir()] == ["lock"]
