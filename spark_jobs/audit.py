@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.findings import Findings
+from spark_jobs.findings import SHOWN, Findings
 from spark_jobs.log import Log
 from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES: Final = 5
-"""How many reads of each finding a report shows."""
+"""How many reads that were not judged a report shows, of each finding."""
 
 
 def judge(
@@ -41,13 +41,13 @@ def judge(
     """
     from spark_jobs import (
         binlog_findings,
+        causes,
         clocks,
         consistency_audit,
         deduplication,
         judgement,
         log_integrity,
         primary_history,
-        procedure,
         related_records,
         replication,
         report_schema,
@@ -112,13 +112,22 @@ def judge(
         written = passes.of_minutes(worst).get("written")
         verdicts = consistency_tally.verdicts(tables["verdicts"])
         told_verdicts = {row["verdict"] for row in verdicts}
-        violations, undecided = (
-            consistency_audit.examples(judged.reads, verdict, _EXAMPLES)
-            for verdict in (Verdict.VIOLATION, Verdict.NOT_JUDGED)
+        lost = keep(
+            rows_of(during(primary_history.lost(judged.history.past), "asked_us")),
+            schema.LOST,
+            "lost",
         )
         is_violated = Verdict.VIOLATION.value in told_verdicts
-        is_undecided = Verdict.NOT_JUDGED.value in told_verdicts
-        scenes = is_violated or is_undecided
+        incidents = causes.find(judged, lost, is_violated=is_violated)
+        undecided = []
+        if Verdict.NOT_JUDGED.value in told_verdicts:
+            undecided = collect(
+                consistency_audit.examples(judged.reads, Verdict.NOT_JUDGED, _EXAMPLES)
+            )
+        drawn = [*(it.read for it in incidents[:SHOWN] if it.read is not None), *undecided]
+        scenes = related_records.transform(
+            timed, spark.createDataFrame([read.as_dict() for read in drawn], schema.JUDGED)
+        )
         past_proxies = unreported.count(survey, judged.told, judged.history.clusters)
         return Findings(
             log=log.name,
@@ -134,19 +143,13 @@ def judge(
             runs=keep(
                 log_integrity.runs(survey, passes.missing(), once.repeats), schema.RUNS, "runs"
             ),
-            lapses=collect(procedure.examples(judged.lapsed, _EXAMPLES)) if judged.lapses else [],
+            lapsed=judged.lapses,
+            incidents=incidents,
             clocks=keep(found.rows(), schema.CLOCKS, "clocks"),
             verdicts=keep(verdicts, schema.VERDICTS, "verdicts"),
-            lost=keep(
-                rows_of(during(primary_history.lost(judged.history.past), "asked_us")),
-                schema.LOST,
-                "lost",
-            ),
-            violations=collect(violations) if is_violated else [],
-            undecided=collect(undecided) if is_undecided else [],
-            scenes=collect(related_records.transform(timed, violations.union(undecided)))
-            if scenes
-            else [],
+            lost=lost,
+            undecided=undecided,
+            scenes=collect(scenes) if drawn else [],
             understated=consistency_tally.understated(tables["understated"]),
             lag=keep(lag_analysis.lag(tables["lag"]), schema.LAG, "lag"),
             replication=keep(replicated, schema.REPLICATION, "replication"),

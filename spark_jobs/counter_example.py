@@ -1,5 +1,6 @@
 """Describes one finding in full, as text: a read that missed writes, lost writes, a false WAIT."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from spark_jobs.markdown import brief, moment, plain, span
@@ -13,27 +14,24 @@ def counter_example(read: Row) -> str:
 
     Names that come from the log can neither end a line nor control a terminal.
     """
-    arrived = read.number("arrived_us")
-    where = ", ".join(
-        (
-            read.text("proxy"),
-            f"worker {read.number('worker')}",
-            f"run {read.text('run')}",
-            f"seq {read.number('seq')}",
-        )
-    )
-    lines = [
-        f"{moment(arrived)}  session {read.number('session')}, statement "
-        f"{read.number('ordinal')}  ({where})",
-        f"  read      {read_by(read)}",
-        f"  promised  {promise(read)}",
-        f"  finding   {read.text('finding')}",
-    ]
-    lines += (_source(source, arrived, read) for source in read.rows("missed"))
+    lines = [*_read(read)]
+    lines += (_source(source, read.number("arrived_us"), read) for source in read.rows("missed"))
     if read.has("missing"):
         lines.append(f"  missing   {read.text('missing')}")
-    lines.append(f"  required  {_set(read, 'claimed')} (the proxy's word)")
+    lines.append(f"  required  {_set(read, 'claimed')} (by the proxy's own account)")
     lines.append(f"  shown     {_set(read, 'shown')}")
+    return "\n".join(map(plain, lines))
+
+
+def unproved_read(read: Row) -> str:
+    """Describe a read for which the proxy left out a step, or whose server claimed too much.
+
+    Args:
+        read: PROCEDURE.
+    """
+    lines = [*_read(read)]
+    if read.text("lacking"):
+        lines.append(f"  lacking   {brief(read.text('lacking'))}")
     return "\n".join(map(plain, lines))
 
 
@@ -41,8 +39,8 @@ def lost_writes(row: Row) -> str:
     """Describe acknowledged writes that a primary lacks."""
     asked = row.number("asked_us")
     lines = [
-        f"{moment(asked)}  primary {row.text('server_uuid')}  ({row.text('proxy')}, worker "
-        f"{row.number('worker')}, run {row.text('run')}, seq {row.number('seq')})",
+        f"{moment(asked)}  primary {row.text('server_uuid')} was asked for its gtid_executed",
+        _in_log(row),
         f"  lost      {brief(row.text('gtids'))}",
         *(_source(source, asked) for source in row.rows("writes")),
     ]
@@ -58,8 +56,8 @@ def contradiction(row: Row) -> str:
     late = span(row.number("applied_us") - row.number("claimed_us"))
     lines = [
         f"{moment(row.number('claimed_us'))}  session {row.number('session')}, a WAIT on "
-        f"{row.text('server')} has ended  ({row.text('proxy')}, worker {row.number('worker')}, "
-        f"run {row.text('run')}, seq {row.number('seq')})",
+        f"{row.text('server')} has ended",
+        _in_log(row),
         f"  applied   {row.text('gtid')}, at least {late} later",
         f"  stamped   {moment(row.number('stamp_us'))}, by the replica's clock",
         f"  found     {row.text('file')} at {row.number('position')}",
@@ -83,6 +81,25 @@ def promise(read: Row) -> str:
     return level if level == "STRONG" else f"{level}, scope {read.text('scope')}"
 
 
+def _read(read: Row) -> Iterable[str]:
+    yield (
+        f"{moment(read.number('arrived_us'))}  session {read.number('session')}, statement "
+        f"{read.number('ordinal')}"
+    )
+    yield _in_log(read)
+    yield f"  read      {read_by(read)}"
+    yield f"  promised  {promise(read)}"
+    yield f"  finding   {read.text('finding')}"
+
+
+def _in_log(row: Row) -> str:
+    """Say where in the log a record is: its number there is the field `seq`."""
+    return (
+        f"  log       proxy {row.text('proxy')}, worker {row.number('worker')}: "
+        f'"run":"{row.text("run")}","seq":{row.number("seq")},'
+    )
+
+
 def _source(source: Row, now_us: int, read: Row | None = None) -> str:
     how, gtids = source.text("how"), brief(source.text("gtids"))
     earlier = span(now_us - source.number("ended_us"))
@@ -92,7 +109,7 @@ def _source(source: Row, now_us: int, read: Row | None = None) -> str:
 def _by(source: Row, read: Row | None = None) -> str:
     """Say which record named GTIDs, without what it shares with the read."""
     seq, run, session = source.number("seq"), source.text("run"), source.number("session")
-    where = f"seq {seq}"
+    where = f"record {seq}"
     if read is None or run != read.text("run"):
         where = f"run {run}, {where}"
     if source.text("how") == "had":

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import floor
 from typing import Final
 
 from spark_jobs.binlog_findings import BinlogFindings
+from spark_jobs.incident import Incident
 from spark_jobs.markdown import counted, explained, named
 from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
@@ -15,7 +15,8 @@ CLEAN: Final = 0
 VIOLATED: Final = 1
 UNDECIDED: Final = 2
 
-_COUNTED: Final = ("worker", "seq")
+SHOWN: Final = 20
+"""How many incidents a report shows at most."""
 
 OUTSIDE: Final = (Verdict.NO_PROMISE, Verdict.NO_ANSWER)
 
@@ -37,7 +38,7 @@ class Findings:
         runs: RUNS.
         verdicts: VERDICTS.
         lost: LOST.
-        violations: JUDGED, the first few of each finding.
+        incidents: what is wrong, each act once, the gravest first.
         undecided: JUDGED, the first few of each finding that were not judged.
         understated: reads that are ok although the proxy required less than they had to see.
         lag: LAG.
@@ -46,7 +47,7 @@ class Findings:
         fallbacks: FALLBACKS.
         errors: ERRORS.
         clocks: CLOCKS.
-        scenes: SCENE of `violations` and `undecided`.
+        scenes: SCENE of the reads of the first SHOWN incidents, and of `undecided`.
         waits: WAITS.
         hours: HOURS.
         replication_hours: REPLICATION_HOURS.
@@ -55,7 +56,7 @@ class Findings:
         growth: GROWTH.
         pinned: PINNED, by digest and user.
         pinned_users: PINNED, by user.
-        lapses: PROCEDURE and `lapses`, the first few of each finding.
+        lapsed: how many reads have no valid proof: rows of PROCEDURE.
         clock_error_us: by how much clocks were assumed to differ, µs.
         binlogs: findings from binary logs; None if none were given.
         unreported: how many transactions primaries came to have that no record names.
@@ -68,7 +69,6 @@ class Findings:
     runs: Sequence[Row]
     verdicts: Sequence[Row]
     lost: Sequence[Row]
-    violations: Sequence[Row]
     undecided: Sequence[Row]
     understated: int
     lag: Sequence[Row]
@@ -91,7 +91,8 @@ class Findings:
     growth: Sequence[Row] = ()
     pinned: Sequence[Row] = ()
     pinned_users: Sequence[Row] = ()
-    lapses: Sequence[Row] = ()
+    lapsed: int = 0
+    incidents: Sequence[Incident] = ()
     clock_error_us: int = 0
     binlogs: BinlogFindings | None = None
     unreported: int = 0
@@ -125,12 +126,6 @@ class Findings:
         return sum(row.number(column) for row in self.runs)
 
     @property
-    def lapsed(self) -> int:
-        """How often the procedure was not kept."""
-        groups = groupby(self.lapses, key=lambda row: row.text("finding"))
-        return sum(next(rows).number("lapses") for _, rows in groups)
-
-    @property
     def obstacles(self) -> list[str]:
         """Why the log cannot be called clean, apart from violations."""
         undecided = self.reads(Verdict.NOT_JUDGED)
@@ -158,21 +153,6 @@ class Findings:
         return told
 
     @property
-    def _lapses(self) -> list[str]:
-        """How often the procedure was not kept, and the first case of each finding."""
-        told = []
-        for name, rows in groupby(self.lapses, key=lambda row: row.text("finding")):
-            first = next(rows)
-            whose = ", ".join(
-                f"{column} {first.number(column) if column in _COUNTED else first.text(column)}"
-                for column in ("proxy", "worker", "run", "seq")
-            )
-            lacking = first.text("lacking") and f", lacking {first.text('lacking')}"
-            lapses = counted(first.number("lapses"), "lapse")
-            told.append(f"Procedure: {lapses}, {name}; the first is {whose}{lacking}.")
-        return told
-
-    @property
     def _not_judged(self) -> str:
         told = f"Not judged: {counted(self.reads(Verdict.NOT_JUDGED), 'read')}"
         if self.min_coverage == 1:
@@ -184,8 +164,8 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0 clean; 1 violated, lost, the procedure not kept or a WAIT contradicted; 2 undecided."""
-        violated = self.reads(Verdict.VIOLATION) or self.lost or self.lapses
+        """0 clean; 1 violated, lost, no valid proof or a WAIT contradicted; 2 undecided."""
+        violated = self.reads(Verdict.VIOLATION) or self.lost or self.lapsed
         if violated or self.contradicted:
             return VIOLATED
         return UNDECIDED if self.obstacles else CLEAN
@@ -194,11 +174,11 @@ class Findings:
     def verdict(self) -> str:
         """The verdict in a few words."""
         violations = self.reads(Verdict.VIOLATION)
-        told = [f"{counted(violations, 'violation')}."] if violations else []
+        told = [f"{counted(violations, 'read')} may have been stale."] if violations else []
         if self.lost:
-            told.append("Acknowledged writes are lost.")
-        if self.lapses:
-            told.append("The procedure was not kept.")
+            told.append("Acknowledged transactions are lost.")
+        if self.lapsed:
+            told.append(f"{counted(self.lapsed, 'read')} had no valid proof.")
         if self.contradicted:
             waits = counted(self.contradicted, "WAIT")
             told.append(f"The replicas' binary logs contradict {waits} of the routing log.")
@@ -206,10 +186,9 @@ class Findings:
 
     @property
     def explanation(self) -> str:
-        """The sentences that go with the verdict."""
-        violations, given_up = self.reads(Verdict.VIOLATION), self.reads(Verdict.GIVEN_UP)
+        """The sentences that go with the verdict: what was judged, and what stands in its way."""
+        violations, must_see = self.reads(Verdict.VIOLATION), "what it had to see"
         promised = f"{counted(self.promised, 'read')} with a promise"
-        must_see = "what it had to see"
         if violations:
             told = [f"Of {promised}, {violations:,} met a server not shown to have {must_see}."]
         elif self.obstacles:
@@ -220,11 +199,20 @@ class Findings:
             told = [f"Of {promised}, {met} met a server that was shown to have {must_see}."]
         else:
             told = ["No read had a promise."]
-        told += self._lapses
-        if given_up:
-            told.append(f"Given up openly, by the policy `stale`: {given_up:,}.")
         if self.reads(Verdict.NOT_JUDGED) and self.coverage >= self.min_coverage:
             told.append(f"{self._not_judged}.")
-        if self.binlogs is not None:
-            told += self.binlogs.sentences
+        if self.binlogs is not None and self.contradicted:
+            told.append(self.binlogs.contradiction)
         return " ".join([*told, *self.obstacles])
+
+    @property
+    def remarks(self) -> list[str]:
+        """Counts that do not change the verdict."""
+        told = []
+        if given_up := self.reads(Verdict.GIVEN_UP):
+            told.append(
+                f"Answered as stale, as the policy `stale` allows: {counted(given_up, 'read')}."
+            )
+        if self.binlogs is not None:
+            told.append(" ".join(self.binlogs.sentences))
+        return told

@@ -27,21 +27,18 @@ from spark_jobs import (
     scratch,
     stop_signals,
 )
-from spark_jobs.counter_example import contradiction, counter_example, lost_writes
+from spark_jobs.counter_example import contradiction
 from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.log import Log
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
-from spark_jobs.report import page, textfile, written
+from spark_jobs.report import incidents, page, textfile, written
 from spark_jobs.spark_session import SQL_SETTINGS, is_local, start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.segments import Listing
-
-_LOST: Final = 5
-"""How many answers of primaries that lacked acknowledged writes are printed."""
 
 _CONTRADICTED: Final = 5
 """How many WAITs that binary logs contradict are printed."""
@@ -281,14 +278,17 @@ def _alone(out: Path) -> Iterator[None]:
 
 
 def _tell(findings: Findings) -> None:
-    for read in findings.violations:
-        print(counter_example(read), end="\n\n")
-    for row in findings.lost[:_LOST]:
-        print(lost_writes(row), end="\n\n")
+    for _, told in incidents.shown(findings):
+        for example in told.examples:
+            print(example, end="\n\n")
     if findings.binlogs is not None:
         for row in findings.binlogs.first_contradicted[:_CONTRADICTED]:
             print(contradiction(row), end="\n\n")
     print(findings.verdict, findings.explanation)
+    for _, told in incidents.shown(findings):
+        print("", told.title, *told.facts, f"Next: {told.next_step}", sep="\n")
+    for sentence in filter(None, (incidents.beyond(findings), *findings.remarks)):
+        print("", sentence, sep="\n")
 
 
 def _tell_day(judged: day_audit.Judged, *, is_first: bool) -> None:

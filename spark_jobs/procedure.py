@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs import false_proofs, procedure_events
@@ -128,25 +128,3 @@ def _doubtful(records: DataFrame, lapsed: DataFrame) -> DataFrame:
     )
     changed = often.where(fn.col("changes") >= false_proofs.OFTEN).select(*false_proofs.SERVER)
     return _contradicted(records, lapsed).unionAll(changed).distinct()
-
-
-def examples(found: DataFrame, most: int) -> DataFrame:
-    """Pick the first few of each finding.
-
-    Args:
-        found: PROCEDURE.
-        most: records per finding.
-
-    Returns:
-        PROCEDURE and ``lapses``, the number of lapses with that finding.
-    """
-    of_finding = Window.partitionBy("finding")
-    order = of_finding.orderBy("arrived_us", *RUN, "seq")
-    return (
-        found.withColumns(
-            {"lapses": fn.count("*").over(of_finding), "place": fn.row_number().over(order)}
-        )
-        .where(fn.col("place") <= most)
-        .orderBy("finding", "place")
-        .select(*PROCEDURE.names, "lapses")
-    )

@@ -62,7 +62,7 @@ class Summary:
         coverage: share of the promised reads that could be judged, 0 to 1.
         min_coverage: coverage below which there is no verdict.
         lost: how many answers of primaries lacked acknowledged writes.
-        lapses: how often the procedure was not kept.
+        lapses: how many reads had no valid proof (`procedure`).
         contradicted: how many WAITs binary logs contradict; 0 if none were given.
         clock_error_us: by how much clocks were assumed to differ.
         verdicts: rows of `schema.VERDICTS`.
@@ -118,7 +118,7 @@ _COMPARED: Final = {
     "not_judged": "not judged",
     "given_up": "given up",
     "lost": "answers of primaries that lacked acknowledged writes",
-    "lapses": "lapses of the procedure",
+    "lapses": "reads without a valid proof",
     "contradicted": "WAITs that binary logs contradict",
     "missing": "missing records",
     "torn": "torn lines",

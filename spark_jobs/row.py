@@ -42,3 +42,7 @@ class Row:
     def has(self, column: str) -> bool:
         """Whether the column is not null."""
         return self._values[column] is not None
+
+    def as_dict(self) -> dict[str, object]:
+        """The values by the names of the columns."""
+        return dict(self._values)

@@ -11,7 +11,7 @@ from spark_jobs.row import Row
 def section(found: BinlogFindings) -> Section:
     """Make the section: contradicted WAITs, unreported transactions, and unreadable files."""
     contradicted = Table(
-        ("WAIT ended", "Server", "Proxy", "Run", "Seq", "Applied later", "At least by",
+        ("WAIT ended", "Server", "Proxy", "Run", "Record", "Applied later", "At least by",
          "Stamped (replica's clock)", "Binary log", "Position"),
         (
             (

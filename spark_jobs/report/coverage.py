@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 from spark_jobs.findings import OUTSIDE, Findings
 from spark_jobs.promise import LEVELS, SCOPES
-from spark_jobs.verdict import Finding, Verdict
+from spark_jobs.verdict import Finding, Lapse, Verdict
 
 HEADS: Final = {
     Verdict.OK: "Clean",
     Verdict.VIOLATION: "Violations",
     Verdict.NOT_JUDGED: "Not judged",
-    Verdict.GIVEN_UP: "Given up",
+    Verdict.GIVEN_UP: "Stale by policy",
     Verdict.NO_ANSWER: "No answer",
     Verdict.NO_PROMISE: "No promise",
 }
@@ -92,8 +92,8 @@ def not_judged(findings: Findings) -> Sequence[tuple[str, str, str, int]]:
 
 
 def meaning(finding: str) -> str:
-    """The sentence that explains a finding."""
-    return next((it.meaning for it in Finding if it == finding), "")
+    """The sentence that explains a finding, of a read or of the procedure."""
+    return next((it.meaning for it in (*Finding, *Lapse) if it == finding), "")
 
 
 def place_of(level: str, scope: str) -> tuple[int, int]:

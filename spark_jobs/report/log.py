@@ -18,8 +18,8 @@ def section(findings: Findings) -> Section:
     notes = [
         f"{counted(findings.complete, 'complete segment')}, "
         f"{counted(findings.live, 'open segment')}. A run is one start of one worker; its records "
-        "are numbered without gaps, so missing ones are noticed. “Declared” are those that the "
-        "proxy itself reports as dropped."
+        "are numbered without gaps (“seq” in the log), so missing ones are noticed. “Declared” are "
+        "those that the proxy itself reports as dropped."
     ]
     unseen = findings.in_runs("missing")
     if unseen:
@@ -38,13 +38,14 @@ def section(findings: Findings) -> Section:
         "Lines that are no record, so what they held is missing. A “torn” line is cut short: by a "
         "crash, or because the segment is still being written. A “damaged” line cannot be read, "
         "lacks a field or has an impossible number. A “foreign” line is of another version.",
+        main="Lines",
     )
     return Section("The log", notes, (_runs(findings), _clocks(findings), faults))
 
 
 def _clocks(findings: Findings) -> Table:
     return Table(
-        ("Proxy", "Worker", "Run", "From seq", "Set back by", "Ahead by", "Error at most"),
+        ("Proxy", "Worker", "Run", "From record", "Set back by", "Ahead by", "Error at most"),
         (
             (
                 *(row.text("proxy"), row.number("worker"), row.text("run"), row.number("from_seq")),
@@ -53,6 +54,7 @@ def _clocks(findings: Findings) -> Table:
             for row in findings.clocks
         ),
         "Clocks that were set back, or that do not agree with the others (negative: behind them):",
+        main="Ahead by",
     )
 
 
@@ -75,4 +77,5 @@ def _runs(findings: Findings) -> Table:
             for row in runs
         ),
         note,
+        main="Missing",
     )

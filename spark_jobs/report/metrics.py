@@ -65,7 +65,7 @@ def figures(
         "Transactions that primaries came to have and no record names.",
         findings.unreported,
     )
-    tell("lapses", "How often the procedure was not kept.", findings.lapsed)
+    tell("lapses", "Reads that had no valid proof, as the procedure asks for.", findings.lapsed)
     if findings.runs:
         newest_s = max(row.number("to_us") for row in findings.runs) / 1e6
         tell("newest_record_timestamp_seconds", "End of the newest statement judged.", newest_s)

@@ -3,18 +3,21 @@
 The template engine escapes all text from the log.
 """
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from spark_jobs.counter_example import counter_example, lost_writes, promise, read_by
+from spark_jobs.counter_example import counter_example, promise, read_by
 from spark_jobs.findings import CLEAN, VIOLATED, Findings
-from spark_jobs.markdown import counted, moment, span
-from spark_jobs.report import binlogs, coverage, log, timeline, traffic, trend
+from spark_jobs.markdown import counted, moment, plain, span
+from spark_jobs.report import binlogs, coverage, incidents, log, timeline, traffic, trend
 from spark_jobs.report.losses import count_lost
+from spark_jobs.report.names import shorten
 from spark_jobs.report.table import Section, Table
 from spark_jobs.results import Summary
 from spark_jobs.row import Row
@@ -22,9 +25,6 @@ from spark_jobs.verdict import Verdict
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-_LOST: Final = 20
-"""How many answers of primaries that lacked acknowledged writes are shown at most."""
 
 
 class Example(NamedTuple):
@@ -42,6 +42,13 @@ class Kind(NamedTuple):
     finding: str
     meaning: str
     examples: Sequence[Example]
+
+
+class Case(NamedTuple):
+    """An incident: what happened, in words, and one read that it concerned as a picture."""
+
+    told: incidents.Told
+    line: timeline.Timeline | None
 
 
 class Figure(NamedTuple):
@@ -93,8 +100,12 @@ def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["coded"] = _coded
+    environment.filters["short"] = partial(_short, shorten(_servers(findings)))
     template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
-    grounds = [(*ground, coverage.meaning(ground.finding)) for ground in coverage.grounds(findings)]
+    grounds = [
+        (it.finding, it.verdict, it.reads, coverage.meaning(it.finding))
+        for it in coverage.grounds(findings)
+    ]
     page = template.render(
         style=(here / "page.css").read_text(encoding="utf-8"),
         findings=findings,
@@ -108,10 +119,11 @@ def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float
             ("Level", "Scope", "Finding", "Reads"),
             coverage.not_judged(findings),
             "Why reads were not judged:",
+            main="Reads",
         ),
-        grounds=Table(("Verdict", "Finding", "Reads", "Meaning"), grounds),
-        lost=[lost_writes(row) for row in findings.lost[:_LOST]],
-        violations=_kinds(findings.violations, findings.scenes),
+        grounds=Table(("Finding", "Verdict", "Reads", "Meaning"), grounds, main="Reads"),
+        incidents=_incidents(findings),
+        beyond=incidents.beyond(findings),
         undecided=_kinds(findings.undecided, findings.scenes),
         sections=_sections(findings),
     )
@@ -141,6 +153,7 @@ def _figures(findings: Findings, duration_s: float) -> list[Figure]:
     told = [
         Figure("violations", f"{violations:,}", violations > 0),
         Figure("lost transactions", f"{lost:,}", lost > 0),
+        Figure("without a valid proof", f"{findings.lapsed:,}", findings.lapsed > 0),
         Figure("reads with a promise", f"{findings.promised:,}"),
     ]
     if findings.promised:
@@ -181,6 +194,13 @@ def _shares(findings: Findings) -> list[Share]:
     ]
 
 
+def _incidents(findings: Findings) -> list[Case]:
+    return [
+        Case(told, None if it.read is None else timeline.of(it.read, findings.scenes))
+        for it, told in incidents.shown(findings)
+    ]
+
+
 def _kinds(reads: Sequence[Row], scenes: Sequence[Row]) -> list[Kind]:
     return [
         Kind(
@@ -198,6 +218,26 @@ def _kinds(reads: Sequence[Row], scenes: Sequence[Row]) -> list[Kind]:
         )
         for finding, group in groupby(reads, key=lambda read: read.text("finding"))
     ]
+
+
+def _servers(findings: Findings) -> Iterator[str]:
+    for it in findings.incidents:
+        yield from map(plain, (it.culprit, it.successor, *it.servers))
+    for row in (*findings.scenes, *findings.undecided):
+        if row.has("server"):
+            yield row.text("server")
+
+
+def _short(names: Mapping[str, str], text: str) -> "Markup":
+    """Show long names of servers in a text by their short ones; the whole name is the tooltip."""
+    from markupsafe import Markup
+
+    long = sorted((name for name in names if names[name] != name), key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, long))})", text) if long else [text]
+    return Markup("").join(
+        Markup('<abbr title="{}">{}</abbr>').format(part, names[part]) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
 
 
 def _coded(text: str) -> "Markup":

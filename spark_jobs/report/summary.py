@@ -1,14 +1,12 @@
 """Writes the audit in a few lines of Markdown, for a chat or a mail; the page has the rest."""
 
 from collections.abc import Iterable
-from itertools import groupby
 
-from spark_jobs.counter_example import contradiction, counter_example, lost_writes
+from spark_jobs.counter_example import contradiction
 from spark_jobs.findings import Findings
-from spark_jobs.markdown import code, counted, named, table
-from spark_jobs.report import coverage
+from spark_jobs.markdown import code, counted, escaped, named, table
+from spark_jobs.report import coverage, incidents
 from spark_jobs.report.page import period
-from spark_jobs.verdict import Verdict
 
 
 def render(findings: Findings, page: str) -> str:
@@ -21,10 +19,11 @@ def render(findings: Findings, page: str) -> str:
     parts = [
         "# Tidegate audit",
         f"**{findings.verdict}** {findings.explanation}",
+        *_incidents(findings),
+        *findings.remarks,
         *findings.notes,
         *_log(findings),
         *_reads(findings),
-        *_examples(findings),
         f"The whole report: {code(page)}",
     ]
     return "\n\n".join(parts) + "\n"
@@ -60,25 +59,19 @@ def _reads(findings: Findings) -> Iterable[str]:
         yield table(("Level", "Scope", "Finding", "Reads"), why)
 
 
-def _examples(findings: Findings) -> Iterable[str]:
-    """The first counter-example of each finding, the first loss, the first contradiction."""
-    totals = {
-        it.finding: it.reads for it in coverage.grounds(findings) if it.verdict == Verdict.VIOLATION
-    }
-    for finding, reads in groupby(findings.violations, key=lambda read: read.text("finding")):
-        read = next(reads)
-        yield f"{_first(totals.get(finding, 1), finding)}:"
-        yield _block(counter_example(read))
-    if findings.lost:
-        yield f"{_first(len(findings.lost), 'acknowledged and lost')}:"
-        yield _block(lost_writes(findings.lost[0]))
+def _incidents(findings: Findings) -> Iterable[str]:
+    """Each incident with its first case, and the first contradiction."""
+    for _, told in incidents.shown(findings):
+        yield f"**{escaped(told.title)}** {escaped(' '.join(told.facts))}"
+        yield f"Next: {escaped(told.next_step)}"
+        yield from map(_block, told.examples)
+    if told_more := incidents.beyond(findings):
+        yield told_more
     if findings.binlogs is not None and findings.contradicted:
-        yield f"{_first(findings.contradicted, 'contradicted by a binary log')}:"
+        number = findings.contradicted
+        first = f"The first of {number:,}, contradicted" if number > 1 else "Contradicted"
+        yield f"{first} by a binary log:"
         yield _block(contradiction(findings.binlogs.first_contradicted[0]))
-
-
-def _first(number: int, what: str) -> str:
-    return f"The first of {number:,}, {what}" if number > 1 else what.capitalize()
 
 
 def _block(text: str) -> str:

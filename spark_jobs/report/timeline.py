@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from spark_jobs.markdown import moment, span
+from spark_jobs.report.names import shorten
 from spark_jobs.row import Row
 
 SOURCES: Final = ("wrote", "saw", "had")
@@ -23,7 +24,7 @@ _WIDTH: Final = 900
 _LANE: Final = 58
 _TOP: Final = 34
 _BADGE: Final = 21
-_LONGEST: Final = 21
+_LONGEST: Final = 20
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class Lane:
 
     Attributes:
         name: in full.
-        label: the name, cut to fit.
+        label: the name, shortened to fit.
         y: its vertical position.
         is_server: whether it is a server.
     """
@@ -258,10 +259,9 @@ def _lanes(line: Timeline, read: Row, travels: Sequence[_Travel]) -> dict[str, f
     others = [step.lane for step in line.steps if step.lane not in sessions]
     answered = read.text("server") if read.has("server") else "no server"
     servers = [name for name in dict.fromkeys(others) if name != answered] + [answered]
+    labels = {name: name.partition(" (")[0] for name in sessions} | shorten(servers, _LONGEST)
     for number, name in enumerate([*sessions, *servers]):
-        short = name.partition(" (")[0] if name in sessions else name
-        label = short if len(short) <= _LONGEST else f"{short[: _LONGEST - 1]}…"
-        line.lanes.append(Lane(name, label, _TOP + number * _LANE, name in servers))
+        line.lanes.append(Lane(name, labels[name], _TOP + number * _LANE, name in servers))
     return {lane.name: lane.y for lane in line.lanes}
 
 

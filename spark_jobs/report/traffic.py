@@ -32,7 +32,7 @@ def _waits(findings: Findings) -> Section:
     if not findings.lag and not findings.waits:
         return Section("Waits", ("No read waited.",))
     by_level = Table(
-        ("Level", "Reads", "Waited", "Total", *_QUANTILES, "Fell back", "Time lost", "p99"),
+        ("Level", "Reads", "Waited", "Total", *_QUANTILES, "Fell back", "Time lost", "Lost p99"),
         (
             (
                 *(row.text("level"), row.number("reads"), row.number("waited")),
@@ -44,6 +44,7 @@ def _waits(findings: Findings) -> Section:
         ),
         "How long reads waited, by level, and how much time those lost that fell back to another "
         "server than they were first sent to:",
+        main="p99",
     )
     by_server = Table(
         ("Server", "Proof", "Reads", *_QUANTILES),
@@ -55,6 +56,7 @@ def _waits(findings: Findings) -> Section:
             for row in findings.lag
         ),
         "How long reads waited until a server had what they had to see:",
+        main="p99",
     )
     after_write = Table(
         ("Server", "Reads", *_QUANTILES),
@@ -68,8 +70,9 @@ def _waits(findings: Findings) -> Section:
         ),
         "From the newest write that a read had to see until the server said that it has the write, "
         "which is an upper bound of the replication lag that the read met:",
+        main="p99",
     )
-    hours = grid("Waits by hour (UTC) and server, p99:", findings.hours, "wait_p99_us")
+    hours = grid("Waits by hour (UTC) and server, p99", findings.hours, "wait_p99_us", "waited")
     return Section("Waits", (), (by_level, by_server, after_write, _minutes(findings)), (hours,))
 
 
@@ -145,11 +148,14 @@ def _replication(findings: Findings) -> Section:
         folded=True,
     )
     hours = grid(
-        "End to end by hour (UTC) and server, p99:",
+        "End to end by hour (UTC) and server, p99",
         findings.replication_hours,
         "end_to_end_p99_us",
+        "transactions",
     )
-    return Section("Replication lag", notes, (Table(heads, rows), by_hour), (hours,))
+    return Section(
+        "Replication lag", notes, (Table(heads, rows, main="End to end p99"), by_hour), (hours,)
+    )
 
 
 def _foregone(findings: Findings) -> Section:
@@ -198,6 +204,7 @@ def _growth(findings: Findings) -> Section:
                     for row in findings.growth
                 ),
                 "The largest of each hour",
+                main="Intervals",
                 folded=True,
             ),
         ),
@@ -219,6 +226,7 @@ def _pinned(rows: Sequence[Row], note: str, *, digests: bool) -> Table:
             for row in rows
         ),
         note,
+        main="On the primary",
     )  # fmt: skip
 
 
@@ -247,6 +255,7 @@ def _routing(findings: Findings) -> Section:
                 for row in findings.fallbacks
             ),
             "Servers that were tried before the one that answered:",
+            main="Statements",
         ),
         Table(
             ("Outcome", "Error", "Answered by", "Statements"),
@@ -258,6 +267,7 @@ def _routing(findings: Findings) -> Section:
                 for row in findings.errors
             ),
             "Statements that did not end well:",
+            main="Statements",
         ),
     ]
     return Section(

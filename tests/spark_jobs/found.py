@@ -1,11 +1,13 @@
 """Findings made by hand, for reports without Spark."""
 
+from collections import Counter
 from dataclasses import fields
 
 from spark_jobs.findings import Findings
+from spark_jobs.incident import Incident
 from spark_jobs.results import Summary
 from spark_jobs.row import Row
-from spark_jobs.verdict import Finding, Verdict
+from spark_jobs.verdict import Finding, Lapse, Verdict
 
 GTID = "168066ae-e53d-11f1-b607-02fc00000001"
 
@@ -68,11 +70,25 @@ def lost(**columns: object) -> Row:
     return Row(plain | writes | columns)
 
 
+def incident(cause: str = Finding.KNOWN_TOO_SMALL, **parts: object) -> Incident:
+    """An act of r1 that concerned one read, unless said otherwise."""
+    plain: dict[str, object] = {"cause": cause, "culprit": "r1:3306", "successor": ""}
+    plain |= {"since_us": 1_002_500, "until_us": 1_002_500, "reads": 1}
+    plain |= {"users": Counter(app=1), "servers": Counter({"r1:3306": 1})}
+    if cause in list(Finding):
+        plain["read"] = read(Finding(cause))
+    return Incident(**(plain | parts))  # type: ignore[arg-type]  # by name
+
+
+def lapsed(finding: Lapse, **columns: object) -> Row:
+    """A read without a valid proof."""
+    return Row(read(Finding.KNOWN).as_dict() | {"finding": finding.value, "lacking": ""} | columns)
+
+
 def findings(**parts: object) -> Findings:
     empty = (
         "faults",
         "lost",
-        "violations",
         "undecided",
         "lag",
         "replication",

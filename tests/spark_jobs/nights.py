@@ -79,7 +79,6 @@ class Nights:
             runs=[Row(run | texts | {"statements": log.complete})] if log.complete else [],
             verdicts=[Row(read | {"reads": log.complete})] if log.complete else [],
             lost=[],
-            violations=[],
             undecided=[],
             understated=0,
             lag=[],

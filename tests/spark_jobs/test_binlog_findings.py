@@ -11,6 +11,7 @@ from spark_jobs.binlog_findings import BinlogFindings
 from spark_jobs.options import Options
 from spark_jobs.report import binlogs as report
 from spark_jobs.report import summary
+from spark_jobs.report.table import Table
 from spark_jobs.row import Row
 from tests.spark_jobs.binary_log import binary_log
 from tests.spark_jobs.found import findings
@@ -48,10 +49,15 @@ CONTRADICTION = {
 }
 
 
+def texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
 def test_binary_logs_that_agree_change_nothing() -> None:
     told = findings(binlogs=QUIET)
     assert (told.exit_code, told.verdict) == (0, "Clean.")
-    assert told.explanation.endswith("what it had to see. Binary logs: 1 transaction in 1 file.")
+    assert told.explanation.endswith("what it had to see.")
+    assert told.remarks == ["Binary logs: 1 transaction in 1 file."]
     section = report.section(QUIET)
     assert (section.title, section.notes, section.filled) == (
         "Binary logs",
@@ -68,7 +74,7 @@ def test_a_contradiction_is_a_finding() -> None:
     assert "2 WAITs ended before the replica had applied the transactions" in told.explanation
     (table,) = report.section(binlogs).filled
     assert table.note.endswith(" (the first 1 of 2; the table contradicted has all):")
-    assert table.rows == [
+    assert texts(table) == [
         [
             *("2026-11-30 00:00:00.000000", "r1:3306", "gate", "a1", "6", f"{P}:6", "48.0 ms"),
             *("2026-11-30 00:00:00.050000", "/logs/r1/binlog.000001", "157"),
@@ -83,8 +89,8 @@ def test_a_summary_tells_the_first_contradiction() -> None:
         "The first of 1,234, contradicted by a binary log:\n"
         "\n"
         "```text\n"
-        "2026-11-30 00:00:00.000000  session 7, a WAIT on r1:3306 has ended  (gate, worker 0, run "
-        "a1, seq 6)\n"
+        "2026-11-30 00:00:00.000000  session 7, a WAIT on r1:3306 has ended\n"
+        '  log       proxy gate, worker 0: "run":"a1","seq":6,\n'
         f"  applied   {P}:6, at least 48.0 ms later\n"
         "  stamped   2026-11-30 00:00:00.050000, by the replica's clock\n"
         "  found     /logs/r1/binlog.000001 at 157\n"
@@ -104,16 +110,17 @@ def test_what_nobody_reported_and_what_cannot_be_read_is_told() -> None:
     )
     told = findings(binlogs=binlogs)
     assert (told.exit_code, told.verdict) == (0, "Clean.")
-    assert "Not read to the end: 1 file. No record names 3 transactions of these." in (
-        told.explanation
-    )
+    assert told.remarks == [
+        "Binary logs: 1 transaction in 1 file. Not read to the end: 1 file. No record names 3 "
+        "transactions of these."
+    ]
     unreported, faults = report.section(binlogs).filled
     assert "(the first 1 of 3; the table unreported has all)" in unreported.note
-    assert unreported.rows == [
+    assert texts(unreported) == [
         ["2026-11-30 00:00:00.000000", f"{P}:9", "/logs/db/binlog.000001", "157"]
     ]
     assert faults.note == "Not read to the end:"
-    assert faults.rows == [
+    assert texts(faults) == [
         ["/logs/db/binlog.000001", "at 157: the file ends after 3 bytes of a header"]
     ]
 

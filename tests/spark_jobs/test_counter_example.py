@@ -10,20 +10,20 @@ from tests.spark_jobs.found import GTID, missed, read
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        (missed(), f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by no digest (seq 4)\n"),
+        (missed(), f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by no digest (record 4)\n"),
         (
             missed(session=8, digest="0f"),
-            f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by 0f (session 8, seq 4)\n",
+            f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by 0f (session 8, record 4)\n",
         ),
         (
             missed("saw", run="b2"),
             f"  saw       {GTID}:7, answered 2.50 ms earlier by no digest (session 7, run b2, "
-            "seq 4)\n",
+            "record 4)\n",
         ),
-        (missed("had"), f"  had       {GTID}:7, told by the primary 2.50 ms earlier (seq 4)\n"),
+        (missed("had"), f"  had       {GTID}:7, told by the primary 2.50 ms earlier (record 4)\n"),
         (
             missed("had", run="b2", session=0),
-            f"  had       {GTID}:7, told by the primary 2.50 ms earlier (run b2, seq 4)\n",
+            f"  had       {GTID}:7, told by the primary 2.50 ms earlier (run b2, record 4)\n",
         ),
     ],
 )
@@ -48,5 +48,5 @@ def test_a_counter_example_tells_the_promise(promise: dict[str, object], told: s
 
 def test_names_from_the_log_cannot_steer_a_terminal() -> None:
     told = counter_example(read(Finding.NO_PROOF, user="a\n  finding   ok\x1b[2J", digest="\x07"))
-    assert told.count("\n") == 7
+    assert told.count("\n") == 8
     assert "\n  read      \\x07 by a\\n  finding   ok\\x1b[2J, answered by" in told

@@ -66,7 +66,7 @@ def test_the_audit_finds_it(
     told = capsys.readouterr().out
     assert "finding   known set too small" in told
     assert f"missing   {P}:7" in told
-    assert "1 violation. Of 4 reads with a promise, 1 met" in told
+    assert "1 read may have been stale. Of 4 reads with a promise, 1 met" in told
     assert "Not judged" not in told
 
 
@@ -74,7 +74,9 @@ def test_the_audit_finds_it(
 
 SAID = {
     "log": demo_audit.Verdict(demo_audit.CLEAN, "Clean."),
-    "one-stale-read": demo_audit.Verdict(demo_audit.VIOLATED, "  read\n1 violation."),
+    "one-stale-read": demo_audit.Verdict(
+        demo_audit.VIOLATED, "  read\n1 read may have been stale."
+    ),
 }
 
 
@@ -97,7 +99,7 @@ def test_both_verdicts_are_shown(
     shown(tmp_path, monkeypatch)
     told = capsys.readouterr().out
     assert "\n    Clean.\n" in told
-    assert "\n      read\n    1 violation.\n" in told
+    assert "\n      read\n    1 read may have been stale.\n" in told
     page = told.rstrip().rpartition(" ")[2]
     assert Path(page).read_text() == "of one-stale-read"
     assert Path(page).suffix == ".html"

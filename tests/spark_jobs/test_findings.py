@@ -13,8 +13,8 @@ from tests.spark_jobs.found import findings, lost, run, verdict
         (
             {"verdicts": [verdict(Verdict.VIOLATION, Finding.NO_PROOF, 1)]},
             1,
-            "1 violation. Of 1 read with a promise, 1 met a server not shown to have what it had "
-            "to see.",
+            "1 read may have been stale. Of 1 read with a promise, 1 met a server not shown to "
+            "have what it had to see.",
         ),
         (
             {
@@ -46,7 +46,7 @@ from tests.spark_jobs.found import findings, lost, run, verdict
             },
             0,
             "Clean. Of 7 reads with a promise, 5 met a server that was shown to have what it had "
-            "to see. Given up openly, by the policy `stale`: 2.",
+            "to see.",
         ),
         ({"runs": [run(statements=0)], "verdicts": []}, 2, "No verdict."),
         ({"runs": [run(conflicting=1)]}, 2, "1 record under a number"),
@@ -54,7 +54,7 @@ from tests.spark_jobs.found import findings, lost, run, verdict
         (
             {"lost": [lost()]},
             1,
-            "Acknowledged writes are lost. Of 1,000 reads with a promise, every",
+            "Acknowledged transactions are lost. Of 1,000 reads with a promise, every",
         ),
         (
             {
@@ -62,7 +62,8 @@ from tests.spark_jobs.found import findings, lost, run, verdict
                 "verdicts": [verdict(Verdict.VIOLATION, Finding.NO_PROOF, 2)],
             },
             1,
-            "2 violations. Acknowledged writes are lost. Of 2 reads with a promise, 2 met",
+            "2 reads may have been stale. Acknowledged transactions are lost. Of 2 reads with a "
+            "promise, 2 met",
         ),
         ({"faults": [Row({"file": "f", "fault": "torn", "lines": 3})]}, 0, "Clean."),
         ({"faults": [Row({"file": "f", "fault": "damaged", "lines": 3})]}, 0, "Clean."),
@@ -73,6 +74,21 @@ def test_the_verdict(parts: dict[str, object], code: int, told: str) -> None:
     found = findings(**parts)
     assert found.exit_code == code
     assert told in f"{found.verdict} {found.explanation}"
+
+
+def test_counts_that_inform_are_no_part_of_the_verdict() -> None:
+    found = findings(
+        verdicts=[
+            verdict(Verdict.OK, Finding.KNOWN, 96),
+            verdict(Verdict.GIVEN_UP, Finding.STALE_POLICY, 3),
+            verdict(Verdict.NOT_JUDGED, Finding.UNBACKED, 1),
+        ],
+        min_coverage=0.9,
+        notes=["Unreported writes: 3 transactions."],
+    )
+    assert (found.exit_code, found.verdict) == (0, "Clean.")
+    assert found.explanation.endswith("(99 % were, at least the 90 % asked for).")
+    assert found.remarks == ["Answered as stale, as the policy `stale` allows: 3 reads."]
 
 
 def test_every_finding_means_something() -> None:

@@ -49,17 +49,17 @@ def test_a_day_whose_segments_came_late_is_judged_anew(
     other = nights.out / "days" / f"date={DAY.after}" / "judgement=1"
     came = f"Segments that came after {DAY} was judged: `date=2026-11-30/c.jsonl`."
     changed = (
-        f"{DAY} was judged 1 time before: the verdict was “Clean.” and is “3 violations.”; "
-        "statements: 2, now 3; reads with a promise: 2, now 3; violations: 0, now 3."
+        f"{DAY} was judged 1 time before: the verdict was “Clean.” and is “3 reads may have "
+        "been stale.”; statements: 2, now 3; reads with a promise: 2, now 3; violations: 0, now 3."
     )
     assert capsys.readouterr().out == (
-        "3 violations. Of 3 reads with a promise, 3 met a server not shown to have what it had to "
-        f"see.\n{came}\n{changed}\nKept: {second}\n\n"
+        "3 reads may have been stale. Of 3 reads with a promise, 3 met a server not shown to "
+        f"have what it had to see.\n{came}\n{changed}\nKept: {second}\n\n"
         "Clean. Of 1 read with a promise, every one met a server that was shown to have what it "
         f"had to see.\nKept: {other}\nReport: {nights.out}/report.html\n"
     )
     report = (nights.out / "report.md").read_text()
-    anew = f"Judged anew: {came} {changed} 3 violations. `{second}`\n\n"
+    anew = f"Judged anew: {came} {changed} 3 reads may have been stale. `{second}`\n\n"
     assert anew in report
     place = f"`{other}/report.html`"
     assert report.replace(anew, "").replace(f"`{nights.out}/report.html`", place) == (
@@ -146,7 +146,7 @@ def test_a_day_that_was_judged_anew_is_told_whatever_becomes_of_the_next(
     capsys.readouterr()
     assert nights.audit(DAY.after) == 2
     told = capsys.readouterr()
-    assert told.out.startswith("3 violations.")
+    assert told.out.startswith("3 reads may have been stale.")
     assert "Spark failed" in told.err
 
 

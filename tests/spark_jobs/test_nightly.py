@@ -55,7 +55,8 @@ def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixt
     )
     reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
     shown, summary = (report.read_text() for report in reports)
-    assert "<td>date=2026-11-30/gate-0-a1.jsonl.open</td><td>torn</td>" in shown
+    assert "<td>date=2026-11-30/gate-0-a1.jsonl.open</td>" in shown
+    assert '<td class="number">1</td><td>torn</td>' in shown
     assert "Lines that are no record: 1 in 1 file." in summary
     # What it wrote is not read the next time.
     metrics = tmp_path / "audit.prom"
@@ -89,23 +90,55 @@ def test_a_violation(
     save(tmp_path / "log", run, other)
     assert nightly.run(tmp_path / "log", out, clock_error_us=100) == 1
     assert capsys.readouterr().out == (
-        "2026-11-30 00:00:00.005000  session 7, statement 5  (gate, worker 0, run a1, seq 6)\n"
+        f"2026-11-30 00:00:00.010020  primary {UUID['r1']} was asked for its gtid_executed\n"
+        '  log       proxy gate, worker 0: "run":"a1","seq":10,\n'
+        f"  lost      {P}:11\n"
+        f"  wrote     {P}:11, acknowledged 3.12 ms earlier by 0000000000000006 (session 7, run a1, "
+        "record 7)\n"
+        "\n"
+        "2026-11-30 00:00:00.005000  session 7, statement 5\n"
+        '  log       proxy gate, worker 0: "run":"a1","seq":6,\n'
         "  read      0000000000000005 by app, answered by r1:3306 (replica): read, proof known\n"
         "  promised  READ_OWN_WRITES, scope connection\n"
         "  finding   known set too small\n"
-        f"  wrote     {P}:8:10, acknowledged 100 µs earlier by 0000000000000004 (seq 5)\n"
+        f"  wrote     {P}:8:10, acknowledged 100 µs earlier by 0000000000000004 (record 5)\n"
         f"  missing   {P}:10\n"
-        f"  required  {P}:8 (the proxy's word)\n"
+        f"  required  {P}:8 (by the proxy's own account)\n"
         f"  shown     {P}:1-8\n"
         "\n"
-        f"2026-11-30 00:00:00.010020  primary {UUID['r1']}  (gate, worker 0, run a1, seq 10)\n"
-        f"  lost      {P}:11\n"
-        f"  wrote     {P}:11, acknowledged 3.12 ms earlier by 0000000000000006 (session 7, run a1, "
-        "seq 7)\n"
+        "2026-11-30 00:00:00.006999  session 8, statement 1\n"
+        '  log       proxy gate2, worker 0: "run":"b2","seq":1,\n'
+        "  read      0000000000000000 by app, answered by r1:3306 (replica): read, proof waited\n"
+        "  promised  STRONG\n"
+        "  finding   not asked\n"
         "\n"
-        "1 violation. Acknowledged writes are lost. The procedure was not kept. Of 5 reads with a "
-        "promise, 1 met a server not shown to have what it had to see. Procedure: 1 lapse, not "
-        "asked; the first is proxy gate2, worker 0, run b2, seq 1. Not judged: 2 reads.\n"
+        "1 read may have been stale. Acknowledged transactions are lost. 1 read had no valid "
+        "proof. Of 5 reads with a promise, 1 met a server not shown to have what it had to see. "
+        "Not judged: 2 reads.\n"
+        "\n"
+        "r1:3306 became the primary without transactions that primary:3306 had acknowledged.\n"
+        "1 acknowledged transaction is lost, at 2026-11-30 00:00:00 UTC.\n"
+        "Users, at least: app (1).\n"
+        f"Next: Before primary:3306 is rebuilt, save its binary log: mysqlbinlog "
+        f"--include-gtids='{P}:11' shows the transactions, and their owners decide what is applied "
+        "again. Semisynchronous replication and sync_binlog = 1 prevent this.\n"
+        "\n"
+        "r1:3306 answered reads, and was not known to have the transactions that they had to see.\n"
+        "1 read may have been stale, at 2026-11-30 00:00:00 UTC.\n"
+        "Users: app (1).\n"
+        f"Next: Run SELECT GTID_SUBSET('{P}:10', @@GLOBAL.gtid_executed) on r1:3306. If this "
+        "returns 0, the server still lacks transactions: stop sending reads to it, and repair or "
+        "rebuild it. If it returns 1, the server was late, and only these reads were stale. Unless "
+        "somebody rebuilt or rewound the server, Tidegate should not have chosen it. Keep the "
+        "routing log, and report this as a defect of Tidegate.\n"
+        "\n"
+        "Proxy gate2 sent reads to replicas, and had not asked the primary for its gtid_executed "
+        "in time.\n"
+        "1 read had no valid proof, at 2026-11-30 00:00:00 UTC.\n"
+        "Users: app (1).\n"
+        "Answered by: r1:3306 (1).\n"
+        "Next: These reads may have been right, but nothing proves it. Keep the routing log, and "
+        "report this as a defect of Tidegate.\n"
         f"Report: {out}/report.html\n"
     )
     assert not (tmp_path / "log" / "_audit").exists()
@@ -128,7 +161,7 @@ def test_a_violation(
     report = (out / "report.md").read_text()
     assert "| STRONG | connection | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 0 |" in report
     shown = (out / "report.html").read_text()
-    assert "Acknowledged and lost" in shown
+    assert "r1:3306 became the primary without transactions that primary:3306 had" in shown
     assert "the same session writes 0000000000000004 on primary:3306" in shown
 
 

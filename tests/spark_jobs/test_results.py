@@ -35,7 +35,6 @@ def findings(*verdicts: Row, min_coverage: float = 1.0) -> Findings:
         runs=[Row(run)],
         verdicts=verdicts,
         lost=[],
-        violations=[],
         undecided=[],
         understated=0,
         lag=[],
@@ -77,7 +76,7 @@ def test_judgements_of_a_day_stand_side_by_side(tmp_path: Path) -> None:
     second = keep(results, findings(KEPT, BROKEN))
     assert first == tmp_path / "days" / "date=2026-11-30" / "judgement=1"
     assert (first / "report.md").read_text() == "Clean."
-    assert (second / "report.md").read_text() == "1 violation."
+    assert (second / "report.md").read_text() == "1 read may have been stale."
     assert results.judgements(DAY) == [first, second]
     assert results.days() == [DAY]
     newest = results.newest(DAY)
@@ -86,16 +85,11 @@ def test_judgements_of_a_day_stand_side_by_side(tmp_path: Path) -> None:
     assert read_summary(first).violations == 0
 
 
-def test_lapses_of_the_procedure_are_among_the_figures() -> None:
-    def lapse(finding: str, number: int) -> Row:
-        where = {"proxy": "gate", "worker": 0, "run": "a1", "seq": 7, "lacking": ""}
-        return Row(where | {"finding": finding, "lapses": number})
-
-    lapses = [lapse("not asked", 1200), lapse("not asked", 1200), lapse("holes", 3)]
+def test_reads_without_a_valid_proof_are_among_the_figures() -> None:
     kept = summary(findings(KEPT))
-    lapsed = summary(dataclasses.replace(findings(KEPT), lapses=lapses))
+    lapsed = summary(dataclasses.replace(findings(KEPT), lapsed=1203))
     assert (kept.lapses, lapsed.lapses) == (0, 1203)
-    assert "lapses of the procedure: 0, now 1,203" in lapsed.changes(kept)
+    assert "reads without a valid proof: 0, now 1,203" in lapsed.changes(kept)
 
 
 def test_what_binary_logs_contradict_is_among_the_figures() -> None:
@@ -178,8 +172,8 @@ def test_what_a_later_judgement_says_otherwise_is_told() -> None:
         "2026-11-30 was judged 1 time before: nothing changed."
     )
     assert told_changes(summary(findings(KEPT, BROKEN), 3), before) == (
-        "2026-11-30 was judged 2 times before: the verdict was “Clean.” and is “1 violation.”; "
-        "reads with a promise: 1,998, now 1,999; violations: 0, now 1."
+        "2026-11-30 was judged 2 times before: the verdict was “Clean.” and is “1 read may have "
+        "been stale.”; reads with a promise: 1,998, now 1,999; violations: 0, now 1."
     )
 
 

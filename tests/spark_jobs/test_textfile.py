@@ -6,7 +6,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs.report import textfile
-from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.found import GTID, findings, lost, run, verdict
 
@@ -33,7 +32,7 @@ def test_an_audit_in_figures(tmp_path: Path) -> None:
             verdict(Verdict.NOT_JUDGED, Finding.UNBACKED, 2, "STRONG"),
         ],
         lost=[lost(gtids=f"{GTID}:1-3"), lost(gtids=f"{GTID}:3-4")],
-        lapses=[Row({"finding": "not asked", "lapses": 7})] * 2,
+        lapsed=7,
         runs=[run(), run(to_us=5)],
     )
     textfile.write(path, log="/log", exit_code=1, begun_s=1.8e9, duration_s=61.5, findings=found)

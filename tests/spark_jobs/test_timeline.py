@@ -83,6 +83,6 @@ def test_a_scene_belongs_to_one_read() -> None:
 
 
 def test_a_long_name_is_cut_in_the_picture_and_not_in_the_text() -> None:
-    name = "replica-7.eu-central-1.example:3306"
+    name = "replica-7.eu-central-1.exaxample:3306"
     line = timeline.draw(read(Finding.NO_PROOF, server=name), [])
-    assert (line.lanes[-1].label, line.lanes[-1].name) == ("replica-7.eu-central…", name)
+    assert (line.lanes[-1].label, line.lanes[-1].name) == ("replica-7…ample:3306", name)
