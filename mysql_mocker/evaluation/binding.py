@@ -105,15 +105,42 @@ def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> st
         MySQLError: 1146, or 1049.
         sqlite3.Error: another name is unknown.
     """
-    for stored in bound.tables:
+    _check_tables(session, bound.tables)
+    sql = bound.sql
+    _read(session, bound.tables, sql, bound.parameters, updating=updating)
+    return sql
+
+
+def read_tables(
+    session: Session, tables: Sequence[str], sql: str, parameters: dict[str, Value]
+) -> None:
+    """The same for a text that is known already.
+
+    Raises:
+        MySQLError, sqlite3.Error: as `open_tables`.
+    """
+    _check_tables(session, tables)
+    _read(session, tables, sql, parameters, updating=False)
+
+
+def _check_tables(session: Session, tables: Sequence[str]) -> None:
+    for stored in tables:
         if session.catalogue.kind(stored) is None:
             raise session.unknown_table(stored)
-    sql = bound.sql
-    if bound.tables:
-        session.storage.resolve(sql, bound.parameters)
+
+
+def _read(
+    session: Session,
+    tables: Sequence[str],
+    sql: str,
+    parameters: dict[str, Value],
+    *,
+    updating: bool,
+) -> None:
+    if tables:
+        session.storage.resolve(sql, parameters)
         session.transaction.read()
         session.trackers.note(read=not updating, written=updating)
-    return sql
 
 
 def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:

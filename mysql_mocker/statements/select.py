@@ -8,8 +8,14 @@ from sqlglot import exp
 from mysql_mocker.columns import value_type
 from mysql_mocker.columns.result_columns import ResultColumns, integer
 from mysql_mocker.error import unsupported
-from mysql_mocker.evaluation.binding import Bound, FunctionError, bind, open_tables
-from mysql_mocker.evaluation.variable_query import VariableQuery, variable_query
+from mysql_mocker.evaluation.binding import (
+    Bound,
+    FunctionError,
+    bind,
+    open_tables,
+    read_tables,
+)
+from mysql_mocker.evaluation.kept_query import KeptQuery, kept_query
 from mysql_mocker.sql import translation
 from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
@@ -43,9 +49,9 @@ async def select(session: Session, statement: Statement) -> Rows:
     if _DEFINITIONS in statement.text:
         # The number of views, their definitions and their tables: as if there were no view.
         return Rows([integer(name) for name in ("n", "v", "u")], [(0, None, None)])
-    variables = variable_query(statement)
-    if variables is not None:
-        return await _select_variables(session, statement, variables)
+    kept = kept_query(statement, session.schema)
+    if kept is not None:
+        return await _select_kept(session, statement, kept)
     tree = statement.parse()
     nodes = translation.nodes(tree)
     if not isinstance(tree, exp.Query) or any(isinstance(node, exp.Into) for node in nodes):
@@ -80,9 +86,10 @@ async def select(session: Session, statement: Statement) -> Rows:
     return Rows(definitions, _as_declared(definitions, rows))
 
 
-async def _select_variables(session: Session, statement: Statement, query: VariableQuery) -> Rows:
+async def _select_kept(session: Session, statement: Statement, query: KeptQuery) -> Rows:
     columns = ResultColumns(session, statement)
     parameters = await query.parameters(session)
+    read_tables(session, query.tables, query.sql, parameters)
     session.storage.surroundings.set(session.now(), id(parameters))
     header, rows = session.storage.read(query.sql, parameters)
     session.found_rows = len(rows)

@@ -51,25 +51,27 @@ async def _bound(session: Session, statement: Statement, tree: exp.Expr) -> Boun
         raise failure.error from failure
 
 
-async def _open(session: Session, bound: Bound, *, temporary: bool) -> None:
-    """Takes the write lock, which temporary tables do not need.
+async def _open(session: Session, bound: Bound, *, temporary: bool) -> str:
+    """Takes the write lock, which temporary tables do not need; gives the statement's text.
 
     Raises:
         sqlite3.Error: a name is unknown, and no transaction has begun.
     """
-    session.storage.resolve(bound.sql, bound.parameters)
+    sql = bound.sql
+    session.storage.resolve(sql, bound.parameters)
     if temporary:
         session.transaction.read()
     else:
         await session.transaction.lock()
+    return sql
 
 
 async def _run(
-    session: Session, bound: Bound, *, touches: Touches, temporary: bool, unsafe: bool
+    session: Session, bound: Bound, sql: str, *, touches: Touches, temporary: bool, unsafe: bool
 ) -> tuple[int, int]:
     """Runs the statement and keeps it for the replicas if it changed anything."""
     storage = session.storage
-    write = session.note(bound.sql, bound.parameters)
+    write = session.note(sql, bound.parameters)
     reads = isinstance(bound.tree, exp.Insert) and len(bound.tables) > 1
     session.trackers.note(read=reads, written=True, unsafe=unsafe)
     rows, last_id = storage.write(write)
@@ -214,12 +216,13 @@ async def insert(session: Session, statement: Statement) -> Done:
     touches = touched(session, stored, bound)
     unsafe = _has_limit(bound) or (bool(conflict) and _is_unique(session, stored))
     _check_widths(written, columns)
-    await _open(session, bound, temporary=temporary)
+    sql = await _open(session, bound, temporary=temporary)
     lenient = ignoring or conflict
     repeated = duplicates.expected(session, stored, written) if lenient else []
     numbering = Numbering.of(session, stored, columns, temporary=temporary)
     if numbering is not None:
         numbering.fill(written, columns, [message is not None for message in repeated])
+        sql = bound.sql
     candidates = _row_count(tree)
     insertion = _Insertion(session, stored, replacing, ignoring, bool(conflict), candidates)
     before = _count(session, stored) if insertion.counts else 0
@@ -227,7 +230,7 @@ async def insert(session: Session, statement: Statement) -> Done:
     rows: int | None = None
     try:
         rows, last_id = await _run(
-            session, bound, touches=touches, temporary=temporary, unsafe=unsafe
+            session, bound, sql, touches=touches, temporary=temporary, unsafe=unsafe
         )
     except sqlite3.IntegrityError as error:
         if "NOT NULL" in str(error):
@@ -398,11 +401,13 @@ async def update(session: Session, statement: Statement) -> Done:
     counting = exp.select("count(*)").from_(tree.this.copy()).where(wanted.copy())
     changes = exp.or_(*[_differs(assignment) for assignment in tree.expressions])
     tree.set("where", exp.Where(this=exp.and_(wanted.copy(), changes)))
-    await _open(session, bound, temporary=temporary)
+    sql = await _open(session, bound, temporary=temporary)
     matched_bound = Bound(counting, bound.parameters)
     matched = int(session.storage.value(matched_bound.sql, bound.parameters) or 0)
     try:
-        changed, _ = await _run(session, bound, touches=touches, temporary=temporary, unsafe=unsafe)
+        changed, _ = await _run(
+            session, bound, sql, touches=touches, temporary=temporary, unsafe=unsafe
+        )
     except sqlite3.IntegrityError as error:
         raise _constraint(session, error, stored, tree, []) from error
     _renumber(session, stored, tree, temporary=temporary)
@@ -434,6 +439,6 @@ async def delete(session: Session, statement: Statement) -> Done:
     touches = touched(session, stored, bound)
     unsafe = _has_limit(bound)
     _chosen_rows(bound.tree, stored)
-    await _open(session, bound, temporary=temporary)
-    rows, _ = await _run(session, bound, touches=touches, temporary=temporary, unsafe=unsafe)
+    sql = await _open(session, bound, temporary=temporary)
+    rows, _ = await _run(session, bound, sql, touches=touches, temporary=temporary, unsafe=unsafe)
     return Done(rows)

@@ -1,6 +1,6 @@
-"""A SELECT of system variables: translated once, and run with their values as parameters.
+"""A SELECT that is translated once, and run with the values of system variables as parameters.
 
-Drivers and proxies read dozens of variables after each login, always by the same statement.
+Clients repeat their statements, and drivers and proxies read dozens of variables after each login.
 """
 
 import json
@@ -16,6 +16,7 @@ from mysql_mocker.evaluation.virtual import VARIABLES
 from mysql_mocker.sql import translation
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.engine import SYSTEM_SCHEMAS
 from mysql_mocker.state.session import Session
 
 _STATUS: Final = ("performance_schema", "global_status")
@@ -23,7 +24,7 @@ _STATUS_ROWS: Final = "status"
 """The placeholder of its rows."""
 _OTHERS: Final = (
     exp.SetOperation | exp.With | exp.Into | exp.Lock | exp.Parameter | exp.Placeholder
-    | exp.Anonymous | exp.Star
+    | exp.Anonymous | exp.Offset
 )  # fmt: skip
 """Whose names or values are not the same each time, or which have effects."""
 _INTEGER_BITS: Final = 64
@@ -31,16 +32,18 @@ _INTEGER_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class VariableQuery:
-    """A statement that reads system variables, what the session is, and the server's status.
+class KeptQuery:
+    """A statement that reads tables, system variables, and what the session is.
 
     Attributes:
         sql: for SQLite, with named placeholders.
+        tables: stored names of the tables that it names.
         values: for each placeholder a variable and its scope, or a function and None.
         reads_status: whether it reads `performance_schema.global_status`.
     """
 
     sql: str
+    tables: tuple[str, ...]
     values: tuple[tuple[str, str | None], ...]
     reads_status: bool
 
@@ -62,25 +65,24 @@ class VariableQuery:
         return found
 
 
-def variable_query(statement: Statement) -> VariableQuery | None:
-    """The statement as such a query, None if it is another one.
+def kept_query(statement: Statement, schema: str | None) -> KeptQuery | None:
+    """The statement as such a query, with `schema` as the current one; None if it is no such.
 
     Raises:
-        MySQLError: as `Statement.parse`.
+        MySQLError: 1046, and as `Statement.parse`.
     """
-    text = statement.text
-    if "@@" not in text or statement.values or "SQL_CALC_FOUND_ROWS" in text.upper():
+    in_system_schema = schema is not None and schema.lower() in SYSTEM_SCHEMAS
+    if statement.values or in_system_schema or "SQL_CALC_FOUND_ROWS" in statement.text.upper():
         return None
-    return _translated(statement)
+    return _translated(statement, schema)
 
 
 @lru_cache(maxsize=128)
-def _translated(statement: Statement) -> VariableQuery | None:
+def _translated(statement: Statement, schema: str | None) -> KeptQuery | None:
     tree = statement.parse()
     nodes = translation.in_order(tree)
     if not isinstance(tree, exp.Select) or not all(map(_is_same_each_time, nodes)):
         return None
-    translation.qualify(tree, None, lambda _schema, _name: _status_table())
     values: list[tuple[str, str | None]] = []
     for node in nodes:
         if isinstance(node, exp.SessionParameter):
@@ -91,20 +93,27 @@ def _translated(statement: Statement) -> VariableQuery | None:
         else:
             continue
         node.replace(exp.Placeholder(this=_placeholder(len(values) - 1)))
+    if values and any(isinstance(node, exp.Star) for node in nodes):
+        return None  # the names of columns are SQLite's then
+    translation.qualify(tree, schema, _status_table)
+    tables = tuple(table.name for table in translation.tables(tree))
     sql = translation.sqlite_sql(translation.functions(tree))
-    return VariableQuery(sql, tuple(values), f":{_STATUS_ROWS}" in sql)
+    return KeptQuery(sql, tables, tuple(values), f":{_STATUS_ROWS}" in sql)
 
 
 def _is_same_each_time(node: exp.Expr) -> bool:
     if isinstance(node, exp.Literal):
         return not node.is_string or (node.name.isascii() and "\0" not in node.name)
     if isinstance(node, exp.Table):
-        return (node.db.lower(), node.name.lower()) == _STATUS
+        named = (node.db.lower(), node.name.lower())
+        return named == _STATUS or (bool(node.name) and named[0] not in SYSTEM_SCHEMAS)
     return not isinstance(node, _OTHERS)
 
 
-def _status_table() -> exp.Subquery:
-    """The rows of the server's status, from a parameter: a list of pairs as JSON."""
+def _status_table(schema: str, _name: str) -> exp.Subquery | None:
+    """The server's status, if it is of this schema; from a parameter, a list of pairs as JSON."""
+    if schema.lower() != _STATUS[0]:
+        return None
     listed = exp.Anonymous(this="json_each", expressions=[exp.Placeholder(this=_STATUS_ROWS)])
     columns = [
         exp.alias_(_item(place), exp.to_identifier(name, quoted=True))

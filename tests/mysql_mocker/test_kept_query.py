@@ -1,8 +1,8 @@
-"""SELECTs of variables, which are translated once, and values as SET takes them."""
+"""Queries that are translated once, and values as SET takes them."""
 
 import pytest
 
-from mysql_mocker.evaluation.variable_query import variable_query
+from mysql_mocker.evaluation.kept_query import kept_query
 from mysql_mocker.sql.script import split
 from tests.mysql_mocker.raw_client import RawClient
 
@@ -16,7 +16,17 @@ ITEMS = (
     " WHERE VARIABLE_NAME = 'Threads_running'), @@version",
     "(SELECT COUNT(s.variable_name) FROM performance_schema.global_status AS s), @@port",
     "@@no_such_variable", "@@GLOBAL.last_insert_id", "@@SESSION.server_uuid",
-    "@@version, no_column",
+    "@@version, no_column", "1, 'a' AS x, 2 + 3", "n, id AS i FROM t ORDER BY n DESC",
+    "COUNT(*) FROM t AS a JOIN second.t AS b ON a.id = b.id WHERE a.n > 1", "* FROM missing",
+    "* FROM t WHERE n = 2", "(SELECT MAX(n) FROM t) FROM DUAL",
+    "n FROM v", "no_column FROM t", "* FROM no_schema.t",
+)  # fmt: skip
+
+
+SETUP = (
+    "CREATE TABLE t (id INT PRIMARY KEY, n INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
+    "CREATE VIEW v AS SELECT n FROM t WHERE n > 1", "CREATE DATABASE second",
+    "CREATE TABLE second.t (id INT)", "INSERT INTO second.t VALUES (2)",
 )  # fmt: skip
 
 
@@ -24,9 +34,11 @@ ITEMS = (
 def test_the_answer_is_the_one_of_a_query_that_is_translated_each_time(
     client: RawClient, items: str
 ) -> None:
-    once, each_time = f"SELECT {items}", f"SELECT {items} FROM DUAL"  # noqa: S608 - of this file
-    assert variable_query(split(once)[0]) is not None
-    assert variable_query(split(each_time)[0]) is None
+    once, each_time = f"SELECT {items} LIMIT 5", f"SELECT {items} LIMIT 5 OFFSET 0"
+    assert kept_query(split(once)[0], "test") is not None
+    assert kept_query(split(each_time)[0], "test") is None
+    for setup in SETUP:
+        client.query(setup)
     answers = [client.query(sql) for sql in (once, each_time)]
     assert answers[0] == answers[1]
 
@@ -34,15 +46,28 @@ def test_the_answer_is_the_one_of_a_query_that_is_translated_each_time(
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT @@version, @a", "SELECT @@version, VERSION() AS v", "SELECT @@version, 'é'",
-        "SELECT * FROM performance_schema.global_status WHERE @@autocommit",
-        "SELECT @@version, n FROM t", "SELECT @@version UNION SELECT 1", "SELECT 1",
-        "SELECT @@version, n FROM performance_schema.global_variables", "SELECT @@version, RAND(?)",
+        "SELECT @@version, @a", "SELECT @@version, 'é'", "SELECT n FROM t WHERE n = RAND(?)",
+        "SELECT *, @@version FROM t", "SELECT n FROM t UNION SELECT 1", "SELECT f(n) FROM t",
+        "SELECT * FROM performance_schema.global_variables", "SELECT n FROM t FOR UPDATE",
+        "SELECT SQL_CALC_FOUND_ROWS n FROM t", "SELECT SLEEP(0)", "SELECT LAST_INSERT_ID(5)",
+        "SELECT n FROM t LIMIT 5, 1", "WITH c AS (SELECT 1) SELECT * FROM c",
     ],
 )  # fmt: skip
-def test_what_else_a_query_names_may_change(sql: str) -> None:
-    expected = sql == "SELECT @@version, VERSION() AS v"
-    assert (variable_query(split(sql)[0]) is not None) == expected
+def test_others_are_translated_each_time(sql: str) -> None:
+    assert kept_query(split(sql)[0], "test") is None
+
+
+def test_in_another_schema_it_names_other_tables(client: RawClient) -> None:
+    client.query("CREATE DATABASE other")
+    for schema in ("test", "other"):
+        client.query(f"USE {schema}")
+        client.query("CREATE TABLE u (schema_name TEXT)")
+        client.query("INSERT INTO u VALUES (DATABASE())")
+        assert client.value("SELECT schema_name FROM u") == schema
+    client.query("USE test")
+    assert client.value("SELECT schema_name FROM u") == "test"
+    client.query("DROP TABLE u")
+    assert client.query("SELECT schema_name FROM u")[-1].error.code == 1146
 
 
 def test_values_are_those_of_now(client: RawClient) -> None:
