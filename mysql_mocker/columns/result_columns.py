@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import sqlglot
@@ -66,7 +67,8 @@ def integer(name: str) -> ColumnDefinition41:
     return value_type.INTEGER.definition(name)
 
 
-def written(statement: Statement) -> list[str]:
+@lru_cache(maxsize=128)
+def written(statement: Statement) -> Sequence[str]:
     """Each item of the first select list as the client wrote it: MySQL's column names."""
     depth, start = 0, None
     items: list[str] = []
