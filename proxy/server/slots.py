@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _TURN_S: Final = 0.01
 _LONGEST_TURN_S: Final = 0.1
-TURN_COMMANDS: Final = 40
+TURN_COMMANDS: Final = 24
 _LOOK_S: Final = 0.005
 """How often idle sessions are asked, while anybody waits."""
 

@@ -83,7 +83,8 @@ async def reopen(
     if stays and slot.server is not carried.server:
         slot.free()
         raise ChangedError("another server has become the primary")
-    again = replace(login, database=state.schema or None)
+    schema = state.schema or None
+    again = login if login.database == schema else replace(login, database=schema)
     connection = await _log_in(shared, again, state.schema, tracking, slot)
     try:
         named = await _restore(connection, state, carried, connection_id)
