@@ -21,13 +21,16 @@ def is_full(error: Exception) -> bool:
 
 
 def full_folder(error: Exception, folders: Sequence[Path]) -> Path:
-    """Find the directory without space: the one that an error names, or has least space left."""
-    told = (
-        f"{error} {error.filename} {error.filename2}" if isinstance(error, OSError) else f"{error}"
-    )
-    named = [folder for folder in folders if str(folder) in told]
-    if named:
-        return max(named, key=lambda folder: len(str(folder)))  # one may be in the other
+    """Find the directory without space.
+
+    An error of this process or of a worker may name it. One of Java also names what it was writing
+    when a temporary file got no space; so there the directory counts that has least space left.
+    """
+    if isinstance(error, OSError):
+        told = f"{error} {error.filename} {error.filename2}"
+        named = [folder for folder in folders if str(folder) in told]
+        if named:
+            return max(named, key=lambda folder: len(str(folder)))  # one may be in the other
     return min(folders, key=lambda folder: shutil.disk_usage(folder).free)
 
 

@@ -41,7 +41,10 @@ def test_the_directory_is_the_one_that_is_named_or_has_least_space(
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(free[str(folder)]))
     folders = [Path(folder) for folder in free]
     assert disk.full_folder(OSError(28, FULL, "/out/tmp/x"), folders) == Path("/out/tmp")
-    assert disk.full_folder(RuntimeError(f"/out/x ({FULL})"), folders) == Path("/out")
+    assert disk.full_folder(OSError(f"{FULL} (/out/x)"), folders) == Path("/out")
+    assert disk.full_folder(RuntimeError(f"while writing /out/x: {FULL}"), folders) == Path(
+        "/other"
+    )
     assert disk.full_folder(OSError(28, FULL), folders) == Path("/other")
 
 
