@@ -124,7 +124,8 @@ def judge(
             undecided = collect(
                 consistency_audit.examples(judged.reads, Verdict.NOT_JUDGED, _EXAMPLES)
             )
-        drawn = [*(it.read for it in incidents[:SHOWN] if it.read is not None), *undecided]
+        first = [incident.read for incident in incidents[:SHOWN]]
+        drawn = [*(read for read in first if read is not None), *undecided]
         scenes = related_records.transform(
             timed, spark.createDataFrame([read.as_dict() for read in drawn], schema.JUDGED)
         )

@@ -160,10 +160,10 @@ def of_losses(lost: Sequence[Row], records: DataFrame, history: History) -> Iter
     wanted = records.sparkSession.createDataFrame(sorted(numbers), "run string, seq long")
     columns = (*RUN, "seq", "user", "application", "server", "server_uuid", "dispatched_us")
     found = records.join(fn.broadcast(wanted), [*_RECORD], "left_semi").select(*columns).collect()
-    told = {(row.run, row.seq): Row(row.asDict()) for row in found}
+    named = {(row.run, row.seq): Row(row.asDict()) for row in found}
     for loss in lost:
-        writes = [told[key] for row in loss.rows("writes") if (key := _number(row)) in told]
-        asked = told.get(_number(loss))
+        writes = [named[key] for row in loss.rows("writes") if (key := _number(row)) in named]
+        asked = named.get(_number(loss))
         is_late = any(_is_superseded(write, history) for write in writes)
         yield Incident(
             cause=Failover.TWO_PRIMARIES if is_late else Failover.LOST,
@@ -213,7 +213,7 @@ def _primary_at(history: History, at_us: Column) -> Column:
     terms: Mapping[str, Sequence[Term]] = history.terms
     changes = [
         fn.when((cluster == name) & (at_us >= term.until_us), fn.lit(term.server_uuid))
-        for name, its in terms.items()
-        for term in _newest_first(its)
+        for name in terms
+        for term in _newest_first(terms[name])
     ]
     return fn.coalesce(*changes, known)

@@ -81,4 +81,8 @@ def group(parts: Iterable[Incident]) -> list[Incident]:
     for part in sorted(parts, key=lambda part: part.since_us):
         key = (part.cause, part.culprit, part.successor)
         found[key] = found[key].joined(part) if key in found else part
-    return sorted(found.values(), key=lambda it: (it.loss is None, it.lapse is not None, -it.reads))
+    return sorted(found.values(), key=_gravity)
+
+
+def _gravity(incident: Incident) -> tuple[bool, bool, int]:
+    return incident.loss is None, incident.lapse is not None, -incident.reads

@@ -36,7 +36,7 @@ from spark_jobs.log import Log
 from spark_jobs.markdown import counted, moment
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
-from spark_jobs.report import written
+from spark_jobs.report import incidents, written
 from spark_jobs.report.metrics import Metrics
 from spark_jobs.store.store import Span, Store
 
@@ -161,6 +161,8 @@ class Live:
             self.metrics.write(chosen.textfile)
         if findings.verdict != self._verdict:
             print(findings.verdict, findings.explanation, flush=True)
+            for _, description in incidents.shown(findings):
+                print(description.title, *description.facts, flush=True)
         self._verdict = findings.verdict
         return findings
 

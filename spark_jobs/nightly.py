@@ -278,15 +278,17 @@ def _alone(out: Path) -> Iterator[None]:
 
 
 def _tell(findings: Findings) -> None:
-    for _, told in incidents.shown(findings):
-        for example in told.examples:
+    shown = [description for _, description in incidents.shown(findings)]
+    for description in shown:
+        for example in description.examples:
             print(example, end="\n\n")
     if findings.binlogs is not None:
         for row in findings.binlogs.first_contradicted[:_CONTRADICTED]:
             print(contradiction(row), end="\n\n")
     print(findings.verdict, findings.explanation)
-    for _, told in incidents.shown(findings):
-        print("", told.title, *told.facts, f"Next: {told.next_step}", sep="\n")
+    for description in shown:
+        facts = (*description.facts, f"Next: {description.next_step}")
+        print("", description.title, *facts, sep="\n")
     for sentence in filter(None, (incidents.beyond(findings), *findings.remarks)):
         print("", sentence, sep="\n")
 

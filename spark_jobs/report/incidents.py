@@ -32,7 +32,7 @@ _UNPROVED: Final = f"These reads may have been right, but nothing proves it. {_R
 class _Words(NamedTuple):
     """What happened, and what to do; both with names in braces."""
 
-    what: str
+    title: str
     next_step: str
 
 
@@ -89,7 +89,7 @@ _WORDS: Final[dict[str, _Words]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Description:
     """An incident in words.
 
     Attributes:
@@ -107,9 +107,9 @@ class Told:
     examples: Sequence[str]
 
 
-def shown(findings: Findings) -> list[tuple[Incident, Told]]:
+def shown(findings: Findings) -> list[tuple[Incident, Description]]:
     """The first SHOWN incidents, each with its words."""
-    return [(incident, tell(incident)) for incident in findings.incidents[:SHOWN]]
+    return [(incident, describe(incident)) for incident in findings.incidents[:SHOWN]]
 
 
 def beyond(findings: Findings) -> str:
@@ -118,7 +118,7 @@ def beyond(findings: Findings) -> str:
     return f"Not shown: {counted(more, 'more incident')} with fewer reads." if more > 0 else ""
 
 
-def tell(incident: Incident) -> Told:
+def describe(incident: Incident) -> Description:
     """Put an incident into words; names from the log stay on their line."""
     gtids = incident.lost
     if incident.read is not None and incident.read.has("missing"):
@@ -129,8 +129,8 @@ def tell(incident: Incident) -> Told:
         "gtids": gtids.shortened(_INTERVALS).removesuffix(",…"),
     }
     words = _WORDS.get(incident.cause, _Words(f"{{culprit}}: {incident.cause}.", _REPORT))
-    return Told(
-        words.what.format_map(names),
+    return Description(
+        words.title.format_map(names),
         list(_facts(incident)),
         words.next_step.format_map(names),
         _source(incident),
@@ -169,10 +169,10 @@ def _times(incident: Incident) -> str:
 
 
 def _named(names: Counter[str]) -> str:
-    told = [f"{plain(name)} ({number:,})" for name, number in names.most_common(_NAMES)]
+    counts = [f"{plain(name)} ({number:,})" for name, number in names.most_common(_NAMES)]
     if len(names) > _NAMES:
-        told.append(f"{len(names) - _NAMES:,} more")
-    return ", ".join(told)
+        counts.append(f"{len(names) - _NAMES:,} more")
+    return ", ".join(counts)
 
 
 def _source(incident: Incident) -> str:

@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 class Case(NamedTuple):
     """An incident: what happened, in words, and one read that it concerned as a picture."""
 
-    told: incidents.Told
+    description: incidents.Description
     line: timeline.Timeline | None
 
 
@@ -103,8 +103,8 @@ def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float
     environment.filters["short"] = partial(_short, shorten(_servers(findings)))
     template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
     grounds = [
-        (it.finding, it.verdict, it.reads, coverage.meaning(it.finding))
-        for it in coverage.grounds(findings)
+        (ground.finding, ground.verdict, ground.reads, coverage.meaning(ground.finding))
+        for ground in coverage.grounds(findings)
     ]
     page = template.render(
         style=(here / "page.css").read_text(encoding="utf-8"),
@@ -196,8 +196,11 @@ def _shares(findings: Findings) -> list[Share]:
 
 def _incidents(findings: Findings) -> list[Case]:
     return [
-        Case(told, None if it.read is None else timeline.of(it.read, findings.scenes))
-        for it, told in incidents.shown(findings)
+        Case(
+            description,
+            None if incident.read is None else timeline.of(incident.read, findings.scenes),
+        )
+        for incident, description in incidents.shown(findings)
     ]
 
 
@@ -221,8 +224,8 @@ def _kinds(reads: Sequence[Row], scenes: Sequence[Row]) -> list[Kind]:
 
 
 def _servers(findings: Findings) -> Iterator[str]:
-    for it in findings.incidents:
-        yield from map(plain, (it.culprit, it.successor, *it.servers))
+    for incident in findings.incidents:
+        yield from map(plain, (incident.culprit, incident.successor, *incident.servers))
     for row in (*findings.scenes, *findings.undecided):
         if row.has("server"):
             yield row.text("server")

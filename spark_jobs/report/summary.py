@@ -61,12 +61,12 @@ def _reads(findings: Findings) -> Iterable[str]:
 
 def _incidents(findings: Findings) -> Iterable[str]:
     """Each incident with its first case, and the first contradiction."""
-    for _, told in incidents.shown(findings):
-        yield f"**{escaped(told.title)}** {escaped(' '.join(told.facts))}"
-        yield f"Next: {escaped(told.next_step)}"
-        yield from map(_block, told.examples)
-    if told_more := incidents.beyond(findings):
-        yield told_more
+    for _, description in incidents.shown(findings):
+        yield f"**{escaped(description.title)}** {escaped(' '.join(description.facts))}"
+        yield f"Next: {escaped(description.next_step)}"
+        yield from map(_block, description.examples)
+    if more := incidents.beyond(findings):
+        yield more
     if findings.binlogs is not None and findings.contradicted:
         number = findings.contradicted
         first = f"The first of {number:,}, contradicted" if number > 1 else "Contradicted"

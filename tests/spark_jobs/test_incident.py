@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.gtid import parse
 from spark_jobs.incident import Failover, Incident, group
-from spark_jobs.report.incidents import beyond, shown, tell
+from spark_jobs.report.incidents import beyond, describe, shown
 from spark_jobs.verdict import Finding, Lapse, Verdict
 from tests.spark_jobs.found import GTID, findings, incident, lapsed, lost, read
 
@@ -16,15 +16,15 @@ def test_hundreds_of_reads_are_one_incident() -> None:
         incident(since_us=number, until_us=number, users=Counter({f"u{number % 3}": 1}))
         for number in range(445)
     ]
-    (one,) = group(reversed(parts))
-    assert (one.reads, one.since_us, one.until_us) == (445, 0, 444)
-    assert one.users == {"u0": 149, "u1": 148, "u2": 148}
-    assert one.read == parts[0].read
+    (act,) = group(reversed(parts))
+    assert (act.reads, act.since_us, act.until_us) == (445, 0, 444)
+    assert act.users == {"u0": 149, "u1": 148, "u2": 148}
+    assert act.read == parts[0].read
 
 
 def test_another_server_or_another_mistake_is_another_incident() -> None:
     parts = [incident(), incident(culprit="r2:3306", reads=9), incident(Finding.NO_PROOF)]
-    assert [it.culprit for it in group(parts)] == ["r2:3306", "r1:3306", "r1:3306"]
+    assert [act.culprit for act in group(parts)] == ["r2:3306", "r1:3306", "r1:3306"]
 
 
 def failover(**parts: object) -> Incident:
@@ -38,20 +38,20 @@ def test_what_a_failover_lost_and_who_missed_it_is_one_incident() -> None:
     late = incident(Lapse.LEFT, reads=1000, lapse=lapsed(Lapse.LEFT))
     first, second = group([late, stale, gone, gone, incident(reads=446)][::-1])[:2]
     assert second.cause == Finding.KNOWN_TOO_SMALL
-    told = tell(first)
-    assert told.title == "old:3306 went on as primary after new:3306 had taken over."
-    assert told.facts == [
+    description = describe(first)
+    assert description.title == "old:3306 went on as primary after new:3306 had taken over."
+    assert description.facts == [
         "445 reads may have been stale and 1 acknowledged transaction is lost, from 1970-01-01 "
         "00:00:01 to 00:01:02 UTC.",
         "Users, at least: app (3).",
         "Answered by: r2 (445).",
     ]
-    assert told.next_step.startswith("Stop old:3306, or set super_read_only = ON there")
-    assert told.source == (
+    assert description.next_step.startswith("Stop old:3306, or set super_read_only = ON there")
+    assert description.source == (
         "table `reads`, verdict `violation`, finding `known set too small`. The applied set that "
         "the proxy relied on does not cover what the read had to see. Also table `lost`."
     )
-    assert len(told.examples) == 2
+    assert len(description.examples) == 2
 
 
 @pytest.mark.parametrize("cause", [*Failover, *Lapse, *Finding])
@@ -61,18 +61,18 @@ def test_each_cause_has_its_words(cause: Failover | Lapse | Finding) -> None:
     if isinstance(cause, Finding) and cause not in judged:
         return  # it belongs to no violation
     lapse = lapsed(cause) if isinstance(cause, Lapse) else None
-    told = tell(incident(cause, culprit="{r1}", successor="{r2}", lapse=lapse))
-    assert "{r1}" in told.title
-    assert told.title.endswith(".")
-    assert told.next_step.endswith(".")
+    description = describe(incident(cause, culprit="{r1}", successor="{r2}", lapse=lapse))
+    assert "{r1}" in description.title
+    assert description.title.endswith(".")
+    assert description.next_step.endswith(".")
     for word in ("lapse", "unasked", "seq", "settled", "tide"):
-        assert word not in f"{told.title} {told.facts} {told.next_step}"
+        assert word not in f"{description.title} {description.facts} {description.next_step}"
 
 
 def test_names_from_the_log_stay_on_their_line() -> None:
-    told = tell(incident(culprit="a\nb", users=Counter({"x\x1b[2J": 2})))
-    assert told.title.startswith("a\\nb answered reads")
-    assert told.facts[1] == "Users: x\\x1b[2J (2)."
+    description = describe(incident(culprit="a\nb", users=Counter({"x\x1b[2J": 2})))
+    assert description.title.startswith("a\\nb answered reads")
+    assert description.facts[1] == "Users: x\\x1b[2J (2)."
 
 
 def test_only_the_first_are_shown_and_the_others_counted() -> None:
@@ -84,6 +84,8 @@ def test_only_the_first_are_shown_and_the_others_counted() -> None:
 
 
 def test_many_users_are_counted_not_listed() -> None:
-    told = tell(incident(users=Counter({f"u{number}": 9 - number for number in range(8)})))
-    assert told.facts[1] == "Users: u0 (9), u1 (8), u2 (7), u3 (6), u4 (5), 3 more."
-    assert Verdict.VIOLATION in told.source
+    description = describe(
+        incident(users=Counter({f"u{number}": 9 - number for number in range(8)}))
+    )
+    assert description.facts[1] == "Users: u0 (9), u1 (8), u2 (7), u3 (6), u4 (5), 3 more."
+    assert Verdict.VIOLATION in description.source

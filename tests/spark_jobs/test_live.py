@@ -18,7 +18,7 @@ from spark_jobs.progress import Progress
 from spark_jobs.report.metrics import Metrics
 from spark_jobs.stop_signals import Stopped, handled
 from spark_jobs.verdict import Finding, Verdict
-from tests.spark_jobs.found import findings, verdict
+from tests.spark_jobs.found import findings, incident, verdict
 from tests.spark_jobs.nights import Nights
 from tests.spark_jobs.routing_log import save
 from tests.spark_jobs.simulation import PROMISES, Simulation
@@ -94,6 +94,23 @@ def test_the_newest_hours_are_judged_whenever_segments_come(view: View) -> None:
     out = view.nights.out / "live"
     assert "Judged live" in (out / "report.md").read_text()
     assert (out / "report.html").exists()
+
+
+def test_what_happened_is_printed_when_the_verdict_changes(
+    view: View, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stale = [verdict(Verdict.VIOLATION, Finding.KNOWN_TOO_SMALL, 1)]
+    found = findings(verdicts=stale, incidents=[incident()])
+    monkeypatch.setattr(audit, "judge", lambda *_: found)
+    for hour in ("04", "05"):
+        view.nights.write(hour, f"2026-11-30T{hour}")
+        view.live.look()
+    assert capsys.readouterr().out == (
+        "1 read may have been stale. Of 1 read with a promise, 1 met a server not shown to have "
+        "what it had to see.\n"
+        "r1:3306 answered reads, and was not known to have the transactions that they had to see. "
+        "1 read may have been stale, at 1970-01-01 00:00:01 UTC. Users: app (1).\n"
+    )
 
 
 def test_a_view_that_is_opened_again_shows_what_it_had(view: View) -> None:
