@@ -239,8 +239,6 @@ class ClientSession:
         if servers.login.username == username:
             # The primary would not find a statement that runs on a replica.
             servers.kill_active(f"session {self._session_id}: kill its query", query_only=True)
-            if self._current.stage in (JOINED, DELAYED):
-                self._perform(self._events.interrupted(self))
         if self._lease is not None and servers.primary is not None:
             self._lease.killed()
             servers.primary.keepable = False  # a KILL may come late: nobody else may get it

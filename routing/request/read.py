@@ -499,11 +499,6 @@ class Read:
         self._leave_server(server, Reason.WAIT_TIMEOUT)
         return self._waited_too_long(now)
 
-    def interrupted(self) -> Step:
-        """KILL QUERY ends it while no server has it."""
-        self._take("interrupted")
-        return self._refuse(refusal.interrupted())
-
     # Its connection
 
     def absent(self, now: float) -> Step:

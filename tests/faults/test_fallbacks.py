@@ -121,19 +121,6 @@ async def test_a_client_leaves_while_its_read_is_delayed() -> None:
         assert reads_of_the_primary(proxy) == before
 
 
-async def test_a_kill_while_a_read_is_delayed() -> None:
-    async with late(2, 1.0) as (proxy, (client, killer)):
-        proxy.shared.topology.primary_rate_limit = Full(30)
-        session = next(iter(proxy.shared.sessions))
-        client.send(query(COUNT))
-        await eventually(lambda: crowded(proxy, "delayed") == 1)
-        before = reads_of_the_primary(proxy)
-        assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok
-        assert (await client.answer()).error.code == 1317
-        assert (await client.ping()).ok
-        assert reads_of_the_primary(proxy) == before
-
-
 async def test_the_primary_breaks_while_a_read_is_delayed() -> None:
     async with late(1, 1.0, without_primary="refuse") as (proxy, (client,)):
         proxy.shared.topology.primary_rate_limit = Full(30)

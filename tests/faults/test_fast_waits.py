@@ -343,31 +343,6 @@ async def test_a_read_that_joins_the_wait_of_another_session() -> None:
     assert played.waited_fast > 0
 
 
-async def test_a_kill_of_a_read_that_joins_the_wait_of_another_session() -> None:
-    async def scenario(path: PathFixture) -> None:
-        client, other = await path.client(), await path.client()
-        killer = await path.proxy.session()
-        for sql in (READ, WRITE, READ):
-            await path.execute(client, sql)
-            await path.execute(other, READ)
-        await path.execute(client, WRITE)
-        gate = path.proxy.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
-        client.send(query(READ))
-        await eventually(lambda: gate.held == 1)
-        await asyncio.sleep(0.01)
-        other.send(query(READ))
-        (wait,) = path.proxy.shared.waits._waits[path.proxy.shared.topology.replicas[0]]
-        await eventually(lambda: len(wait.joined) == 1)
-        assert (await killer.query(f"KILL QUERY {path.sessions[other].connection_id}")).ok
-        assert (await other.answer()).error.code == 1317
-        assert wait.joined == []
-        gate.open()
-        path.seen.append((await client.answer()).packets)
-        await go_on(path, other)
-
-    await on_both_paths(scenario, scope=Scope.USER, wait_budget=5.0)
-
-
 @pytest.mark.parametrize("share", [0.3, 1.0])
 async def test_reads_that_are_audited(share: float) -> None:
     async def scenario(path: PathFixture) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
     from routing.servers.waits import Follower
 
-    Joined = Literal["shared", "timeout", "interrupted"]
+    Joined = Literal["shared", "timeout"]
 
 _log = logging.getLogger(__name__)
 
@@ -104,13 +104,6 @@ class ReadEvents:
         self._current.outcome.wait_us += waited_us
         if read.decision is not None:
             self._metrics.wait(read.decision.server.name, result, waited_us)
-
-    def interrupted(self, follower: Follower) -> Step:
-        """KILL QUERY ends the read, which waits for another one's WAIT or for its turn."""
-        if self._read_timers.joined:
-            self._leave_joined("interrupted", follower)
-        self._read_timers.cancel_timer()
-        return self._read.interrupted()
 
     def turn_came(self) -> Step:
         """The delay is over."""

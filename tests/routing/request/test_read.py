@@ -693,28 +693,6 @@ def test_another_reads_wait_takes_too_long(policy: TimeoutPolicy, answer: str) -
     """)
 
 
-def test_a_kill_while_it_relies_on_another_reads_wait() -> None:
-    World(applied=("1-4",)).play("""
-        -- wait(r1, 1-5)
-        -- after(0.01)
-        >> begin()
-        << Join(0.25)
-        >> interrupted()
-        << Refuse(1317, replica_refused)
-        >> ended()
-    """)
-
-
-def test_a_kill_that_meets_its_wait() -> None:
-    World(applied=("1-4",)).play("""
-        >> begin()
-        << Send(r1, read, waited)
-        >> wait_answered(interrupted)
-        << Refuse(1317, replica_refused); left r1: replica_refused
-        >> ended()
-    """)
-
-
 # Its connection
 
 

@@ -32,6 +32,7 @@ from routing.policy import on_primary
 from routing.request import refusal
 from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
+from routing.request.refusal import no_primary
 from routing.request.stage import DONE, TABLE
 from routing.request.step import Delay, End, Join, Note, Open, Refuse, Send, Step
 from routing.servers.observations import Observation
@@ -178,8 +179,12 @@ class Play:
             return None
         if event == "lost":
             return read.lost("it broke", now)
-        if event == "interrupted":
-            return read.interrupted()
+        if event == "no_primary":
+            return read.no_primary(no_primary("p", "it is gone", may_write=False), now)
+        if event == "substituted":
+            server = self._server(words[0] if words else "r1")
+            read.substituted(Decision(server, Reason.READ, Proof.NONE), now)
+            return None
         if event in ("refused", "unfit", "opened"):
             reason = Reason(words[0]) if words else None
             return getattr(read, event)(reason, now)  # type: ignore[no-any-return]
