@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from proxy.client.answer import Answer
@@ -19,6 +20,7 @@ class CurrentCommand(CommandProgress):
         command: what the client sent.
         outcome: what became of it.
         answer: the one to it.
+        killed_at: when a KILL was last sent for the session, monotonic s.
     """
 
     def __init__(self, command: Command) -> None:
@@ -26,6 +28,7 @@ class CurrentCommand(CommandProgress):
         self.command = command
         self.outcome = CommandOutcome(command)
         self.answer = Answer()
+        self.killed_at = -inf
 
     def begin(self, command: Command) -> None:
         """The client has sent another command."""

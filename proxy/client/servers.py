@@ -125,6 +125,7 @@ class Servers:
         """End what runs on a replica for the session, by a task of this name."""
         replica, shared = self.active_replica, self._shared
         if replica is not None:
+            replica.keepable = False  # the KILL may come late: nobody else may get it
             login = self.replica_login()
             work = kill(replica, login, shared.config, shared.materials, query_only=query_only)
             shared.start(work, name)

@@ -28,7 +28,6 @@ that.
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ServerErrorCode
@@ -179,7 +178,6 @@ class ClientSession:
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
-        self._killed_at = -inf  # when a KILL was sent for it, monotonic s
         # The last command that a replica was sent in the primary's place.
         self._substituted: Command | None = None
         self._reads_on = False
@@ -235,13 +233,14 @@ class ClientSession:
         session is about to end.
         """
         servers = self._servers
-        self._killed_at = self._now()
+        self._current.killed_at = self._now()
         if servers.login.username == username:
             # The primary would not find a statement that runs on a replica.
             servers.kill_active(f"session {self._session_id}: kill its query", query_only=True)
-        if self._lease is not None and servers.primary is not None:
-            self._lease.killed()
+        if servers.primary is not None:
             servers.primary.keepable = False  # a KILL may come late: nobody else may get it
+            if self._lease is not None:
+                self._lease.killed()
         return servers.primary_thread_id
 
     def cut_off(self) -> None:
@@ -398,7 +397,7 @@ class ClientSession:
             return False
         if self._long.going or self._client.closed:
             return False
-        if self._now() - self._killed_at < _OF_A_KILL_S:
+        if self._now() - self._current.killed_at < _OF_A_KILL_S:
             return False
         if error is not None and ErrPacket.parse(error).code != _SHUTDOWN:
             return False  # it says what it has against this session
@@ -516,6 +515,7 @@ class ClientSession:
         if self._servers.primary is None and self.is_away:
             self.rest()  # also where connections are not shared
             self._seen = self._current.command, 0  # and keep no other command
+            self._idle_looks = -1
             return
         primary, command, state = self._servers.primary, self._current.command, self._state
         received = 0 if primary is None else primary.packets_received

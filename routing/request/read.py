@@ -561,7 +561,6 @@ class Read:
         doubt: Reason | None = None
         if result == "interrupted":
             # The KILL was meant for the statement, which must not run elsewhere now.
-            self._leave_server(decision.server, Reason.REPLICA_REFUSED)
             return self._refuse(refusal.interrupted())
         if result != "failed" and (decision.confirm or self.asks_order):
             doubt = self._doubt(still, ordered, epoch, now)

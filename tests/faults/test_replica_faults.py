@@ -541,4 +541,16 @@ async def test_a_kill_reaches_the_replica_that_runs_the_read() -> None:
         assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok
         # As by a server: the statement is ended, although it was the WAIT that the KILL met.
         assert (await client.answer()).error.code == 1317
+        # The server has gone on with the statement behind the WAIT, which is ended, too.
+        await eventually(lambda: any("KILL CONNECTION" in text for text in statements_of(replica)))
         assert (await client.ping()).ok
+
+
+async def test_a_wait_that_somebody_kills_on_the_replica_proves_nothing() -> None:
+    """Nobody has ended the statement, so it runs on the primary."""
+    async with behind(wait_budget=30) as (proxy, client):
+        replica = proxy.cluster.replicas[0]
+        interrupted = err(1317, "Query execution was interrupted")
+        replica.faults.raw_reply(interrupted, matching=b"WAIT_FOR")
+        assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
+        assert proxy.statements("primary", "replica_refused", "ok") == 1

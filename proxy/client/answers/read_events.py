@@ -127,8 +127,16 @@ class ReadEvents:
         self._read_timers.cancel_timer()
         confirm = read.decision is not None and read.decision.confirm
         result, confirmation = wait_result(
-            replica, waited_us, self._metrics, confirm=confirm, order=read.asks_order
+            replica,
+            waited_us,
+            self._metrics,
+            confirm=confirm,
+            order=read.asks_order,
+            killed=self._current.killed_at >= outcome.sent_at,
         )
+        if result == "interrupted":
+            # The KILL met the WAIT, and the server has gone on with the statement behind it.
+            self._servers.kill_active("kill what follows an interrupted wait")
         step = read.wait_answered(
             result,
             confirmation.still,

@@ -93,7 +93,13 @@ def _is_interrupted(stream: ResponseStream) -> bool:
 
 
 def wait_result(
-    connection: ServerConnection, waited_us: int, metrics: Metrics, *, confirm: bool, order: bool
+    connection: ServerConnection,
+    waited_us: int,
+    metrics: Metrics,
+    *,
+    confirm: bool,
+    order: bool,
+    killed: bool,
 ) -> tuple[WaitResult, Confirmation]:
     """How a WAIT ended, and what the replica also said of itself.
 
@@ -103,10 +109,11 @@ def wait_result(
         metrics: count it.
         confirm: the replica was asked for all of `confirmation.columns`.
         order: or only for the order of commits.
+        killed: a KILL was sent for it; an error 1317 that nobody here asked for proves nothing.
     """
     stream = connection.stream
     row = stream.row if stream.error is None and stream.rows == 1 else None
-    result: WaitResult = "interrupted" if _is_interrupted(stream) else "failed"
+    result: WaitResult = "interrupted" if killed and _is_interrupted(stream) else "failed"
     confirmation = UNANSWERED
     if row is not None:
         asks = confirm or order

@@ -693,6 +693,16 @@ def test_another_reads_wait_takes_too_long(policy: TimeoutPolicy, answer: str) -
     """)
 
 
+def test_a_kill_meets_its_wait() -> None:
+    World(applied=("1-4",)).play("""
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(interrupted)
+        << Refuse(1317, replica_refused)
+        >> ended()
+    """)
+
+
 # Its connection
 
 
