@@ -12,12 +12,26 @@ from typing import Final
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
+_TAIL: Final = 1 << 16
+"""How many bytes of a log are its end."""
+
 
 def is_full(error: Exception) -> bool:
     """Whether an error says that a disk or a quota is full; it may be of Java or of a worker."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
     return any(os.strerror(number) in str(error) for number in _FULL)
+
+
+def tells_of_full(log: Path) -> bool:
+    """Whether the end of a program's log says that a disk or a quota is full."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            end = file.read().decode(errors="replace")
+    except OSError:
+        return False
+    return any(os.strerror(number) in end for number in _FULL)
 
 
 def full_folder(error: Exception, folders: Sequence[Path]) -> Path:

@@ -154,9 +154,11 @@ def _run(run: _Run) -> int:
         return _run_once(run, run.given)
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         stop_signals.check()
-        if disk.is_full(error):
+        # Without space, a JVM may end at once: Hadoop raises an Error, which is fatal.
+        is_gone = isinstance(error, ConnectionError | Py4JError)
+        if disk.is_full(error) or (is_gone and disk.tells_of_full(chosen.out / "spark.log")):
             return _undecided(_no_space(error, chosen.out, run.scratch))
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not is_gone:
             raise
         # The first line of an error from Java only says which method was called.
         told = " ".join(str(error).strip().split("\n")[:2])

@@ -81,3 +81,30 @@ def test_the_audit_says_what_to_do(
     )
     assert [*temporary.iterdir()] == []
     assert [path.name for path in out.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_jvm_that_ended_for_want_of_space(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_full: bool,
+) -> None:
+    pytest.importorskip("pyspark")
+    run = Run()
+    run.write(7, f"{UUID['primary']}:1")
+    save(tmp_path, run)
+    log = tmp_path / "_audit" / "spark.log"
+
+    def judge(*_: object) -> None:
+        log.write_text(
+            f"{'x' * (1 << 17)}\nFSError: java.io.IOException: {FULL if is_full else ''}"
+        )
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: NoSpark())
+    monkeypatch.setattr(nightly, "_judge", judge)
+    assert nightly.main([f"--log={tmp_path}"]) == 2
+    told = "There is no space left in " if is_full else f"Spark failed, see {log}: [Errno 111] "
+    assert capsys.readouterr().err.startswith(told)
