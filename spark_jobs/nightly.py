@@ -154,17 +154,27 @@ def _run(run: _Run) -> int:
         return _run_once(run, run.given)
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         stop_signals.check()
+        shown = _with_text(error)
         # Without space, a JVM may end at once: Hadoop raises an Error, which is fatal.
-        is_gone = isinstance(error, ConnectionError | Py4JError)
-        if disk.is_full(error) or (is_gone and disk.tells_of_full(chosen.out / "spark.log")):
-            return _undecided(_no_space(error, chosen.out, run.scratch))
-        if isinstance(error, OSError) and not is_gone:
+        is_gone = isinstance(shown, ConnectionError | Py4JError)
+        if disk.is_full(shown) or (is_gone and disk.tells_of_full(chosen.out / "spark.log")):
+            return _undecided(_no_space(shown, chosen.out, run.scratch))
+        if isinstance(shown, OSError) and not is_gone:
             raise
         # The first line of an error from Java only says which method was called.
-        told = " ".join(str(error).strip().split("\n")[:2])
+        told = " ".join(str(shown).strip().split("\n")[:2])
         return _undecided(f"Spark failed, see {chosen.out / 'spark.log'}: {told}")
     finally:
         run.progress.end()
+
+
+def _with_text(error: Exception) -> Exception:
+    """An error that can be shown: Py4J asks Java for the text of its own, and Java may be gone."""
+    try:
+        str(error)
+    except OSError as gone:
+        return gone
+    return error
 
 
 def _run_live(run: _Run) -> int:

@@ -16,6 +16,13 @@ from tests.spark_jobs.routing_log import UUID, Run, save
 FULL = os.strerror(errno.ENOSPC)
 
 
+class UnshownError(RuntimeError):
+    """Like an error of Py4J, which asks Java for its text."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
 class Usage(NamedTuple):
     free: int
 
@@ -100,7 +107,7 @@ def test_a_jvm_that_ended_for_want_of_space(
         log.write_text(
             f"{'x' * (1 << 17)}\nFSError: java.io.IOException: {FULL if is_full else ''}"
         )
-        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        raise UnshownError
 
     monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
     monkeypatch.setattr(nightly, "start_spark", lambda *_: NoSpark())
