@@ -129,10 +129,13 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
         told.append(f"Segments that came after {day} was judged: {named(late)}.")
     state = choose(states, store, day)
     span = Span(day) if state is None else state.span(day)
-    # The state at a day's end can only be known once the day is over.
-    ends = states.stage(store.manifest.newest) if begun_us >= day.end_us else None
-    damaged = {**listing.damaged, **damages(broken)}
-    parts = (it.path for it in broken if span.may_read(it.segment.file))
+    lacking = store.not_taken({**listing.damaged, **damages(broken)})
+    damaged = {file: why for file, why in lacking.items() if span.may_need(file)}
+    parts = (it.path for it in broken if it.segment.file in damaged)
+    # The state at a day's end can only be known once the day is over. And days that began with a
+    # state without the records of a damaged segment would not know of what they lack.
+    is_known = begun_us >= day.end_us and not damaged
+    ends = states.stage(store.manifest.newest) if is_known else None
     log = Log(
         name=chosen.name,
         lines=parquet.read(spark, store, span, [*listing.live, *parts], scratch),
@@ -142,7 +145,7 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
         live=len(listing.live),
         unread=listing.unread,
         unknown=listing.unknown,
-        damaged={file: why for file, why in damaged.items() if span.may_read(file)},
+        damaged=damaged,
         period=day,
         binlogs=chosen.binlogs,
         before=state,

@@ -15,7 +15,7 @@ removes either, and takes the segments again.
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -66,6 +66,14 @@ class Span:
         match = _DATE.match(file)
         first, last = str(Day.of(self.begin_us)), str(Day.of(self.end_us - 1))
         return match is None or first <= match[1] <= last
+
+    def may_need(self, file: str) -> bool:
+        """Whether a file of the log, by its name, may hold records from before the span's end.
+
+        A write that ended long before the span may be owed to reads in it.
+        """
+        match = _DATE.match(file)
+        return match is None or match[1] <= str(Day.of(self.end_us - 1))
 
     def has(self, hour: str) -> bool:
         """Whether an hour, ``YYYY-MM-DDTHH``, is in the span."""
@@ -156,6 +164,15 @@ class Store:
             [str(self.records / f"take={take}") for take in sorted(records)],
             [str(self._quarantine / f"take={take}") for take in sorted(faults)],
         )
+
+    def not_taken(self, damaged: Mapping[str, str]) -> dict[str, str]:
+        """The damaged files, by their names in the log, whose records the store does not have."""
+        names = {it.name for it in self.manifest.taken}
+        return {
+            file: why
+            for file, why in damaged.items()
+            if f"{file.rpartition('.jsonl')[0]}.jsonl" not in names
+        }
 
     def deleted(self, span: Span) -> list[str]:
         """Hours of a span whose records were taken and have been deleted since, sorted."""

@@ -87,6 +87,7 @@ class Nights:
             fallbacks=[],
             errors=[],
             min_coverage=min_coverage,
+            damaged=log.damaged,
             notes=[*log.notes, "A clock is wrong."],
             clock_error_us=clock_error_us + 7,
         )

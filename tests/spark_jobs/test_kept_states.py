@@ -1,8 +1,10 @@
 """Which state a day begins with: the newest that is whole, and that knows all segments before."""
 
+import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,6 +96,79 @@ def test_a_day_that_is_not_over_has_no_end(nights: NightsWithStates) -> None:
     nights.write("a", "2026-10-05T04")
     nights.audit(Day.parse("today"))
     assert nights.days() == []
+
+
+def spoiled(nights: Nights, date: str) -> Path:
+    """A compressed segment of a date that has a wrong byte, so that none of it counts."""
+    packed = bytearray(gzip.compress(b"2026-10-04T05", mtime=0))
+    packed[-6] ^= 1
+    path = nights.log / f"date={date}" / "spoiled.jsonl.gz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(packed)
+    return path
+
+
+@pytest.mark.parametrize("date", ["2026-10-01", "2026-10-04", "2026-10-05"])
+def test_a_day_has_no_state_while_a_damaged_segment_may_belong_to_it(
+    nights: NightsWithStates, date: str
+) -> None:
+    nights.write("a", "2026-10-04T04", "2026-10-05T04", "2026-10-06T04", "2026-10-07T04")
+    path = spoiled(nights, date)
+    for day in (DAY, DAY.after, DAY.after.after):
+        assert nights.audit(day) == 2
+        assert nights.began[str(day)] is None
+        report = (nights.out / "report.md").read_text()
+        assert f"Not read to the end: `date={date}/spoiled.jsonl.gz` (damaged" in report
+    assert nights.days() == []
+    # The original is put back.
+    path.unlink()
+    path.with_suffix("").write_text("2026-10-04T05")
+    assert nights.audit(DAY.after) == 0
+    assert str(DAY) in nights.judged
+    assert nights.began[str(DAY.after)] == str(DAY)
+
+
+def test_a_damaged_segment_that_comes_late_is_named_behind_a_state(
+    nights: NightsWithStates,
+) -> None:
+    nights.write("a", "2026-10-04T04", "2026-10-05T04", "2026-10-06T04", "2026-10-07T04")
+    assert nights.audit(DAY) == 0
+    path = spoiled(nights, str(DAY))
+    for day in (DAY.after, DAY.after.after):
+        assert nights.audit(day) == 2
+        report = (nights.out / "report.md").read_text()
+        assert f"Not read to the end: `date={DAY}/spoiled.jsonl.gz` (damaged" in report
+    assert nights.days() == [f"date={DAY}"]
+    path.unlink()
+    path.with_suffix("").write_text("2026-10-05T05")
+    assert nights.audit(DAY.after.after) == 0
+    assert nights.days() == [f"date={it}" for it in (DAY, DAY.after, DAY.after.after)]
+
+
+def test_a_damaged_segment_of_a_later_day_is_nothing_to_a_day(nights: NightsWithStates) -> None:
+    nights.write("a", "2026-10-04T04", "2026-10-05T04")
+    spoiled(nights, "2026-10-07")
+    assert nights.audit(DAY) == 0
+    assert nights.days() == [f"date={DAY}"]
+
+
+def test_a_segment_that_is_damaged_after_it_was_taken_hides_nothing(
+    nights: NightsWithStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_jobs import segments
+
+    written = nights.write("a", "2026-10-04T04", "2026-10-05T04", "2026-10-06T04")
+    written.parent.rename(nights.log / f"date={DAY}")
+    assert nights.audit(DAY) == 0
+    listed = segments.list_segments
+
+    def unreadable(*arguments: Any) -> segments.Listing:
+        damaged = {f"date={DAY}/a.jsonl": "Input/output error"}
+        return replace(listed(*arguments), closed=(), damaged=damaged)
+
+    monkeypatch.setattr(segments, "list_segments", unreadable)
+    assert nights.audit(DAY.after) == 0
+    assert nights.days() == [f"date={DAY}", f"date={DAY.after}"]
 
 
 def test_late_segments_make_states_anew(nights: NightsWithStates) -> None:
