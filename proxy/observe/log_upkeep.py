@@ -9,7 +9,8 @@ still ending: packing a segment twice gives the same result, and a missing one i
 
 A segment is packed into a file beside it, whose name ends in ``.open``. That file is synced to the
 disk and renamed before the plain one is removed, so one of them is complete at any moment. If a
-crash left both, the segment is packed again, since the origin of the packed one is not known.
+crash left both, the segment is packed again, since the origin of the packed one is not known; one
+that was packed by another value of the option is removed then.
 """
 
 import errno
@@ -184,6 +185,7 @@ class LogUpkeep:
     def _packed(self, segments: list[_Segment], compression: LogCompression) -> list[_Segment]:
         """Pack the plain segments; return those that exist then."""
         now = []
+        replaced: set[Path] = set()
         full = False
         for segment in segments:
             if segment.path.suffix in _SUFFIXES.values() or full or self._stopping.is_set():
@@ -199,6 +201,9 @@ class LogUpkeep:
                 full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
                 packed = None
             now.append(segment if packed is None else packed)
+            if packed is not None:
+                replaced.update(_in_other_forms(segment.path, packed.path))
+        now = [segment for segment in now if segment.path not in replaced]
         return list({segment.path: segment for segment in now}.values())
 
     def _pack(self, segment: _Segment, compression: LogCompression) -> _Segment | None:
@@ -221,6 +226,9 @@ class LogUpkeep:
         finally:
             unfinished.unlink(missing_ok=True)
         _sync_folder(packed.parent)
+        # The plain one goes last: after a crash here, all this is done again.
+        for other in _in_other_forms(plain, packed):
+            other.unlink(missing_ok=True)
         plain.unlink(missing_ok=True)
         self._metrics.routing_log_compressed(size)
         return _Segment(packed, size, segment.written_ns)
@@ -254,6 +262,12 @@ class LogUpkeep:
                 task,
                 error_text(error),
             )
+
+
+def _in_other_forms(plain: Path, packed: Path) -> list[Path]:
+    """What a segment's packed file may be called by other values of the option."""
+    every = (plain.with_name(plain.name + suffix) for suffix in _SUFFIXES.values())
+    return [path for path in every if path != packed]
 
 
 def _compressor(compression: LogCompression, size: int) -> _Compressor:

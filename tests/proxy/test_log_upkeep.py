@@ -214,6 +214,22 @@ def test_a_segment_that_another_value_packed_stays_as_it_is(
     assert count(metrics, "closed_bytes") == 2 * len(LINES)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "suffix"), [("zstd", "gzip", ".gz"), ("gzip", "zstd", ".zst")]
+)
+def test_what_a_crash_left_in_two_forms_is_packed_once(
+    tmp_path: Path, metrics: Metrics, before: LogCompression, after: LogCompression, suffix: str
+) -> None:
+    plain = put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl")
+    upkeep(tmp_path, metrics, compression=before).look()
+    put(tmp_path, "date=2023-11-14/edge-0-0a-1.jsonl")
+    upkeep(tmp_path, metrics, compression=after).look()
+    (packed,) = plain.parent.iterdir()
+    assert packed.name == f"{plain.name}{suffix}"
+    assert unpacked(packed) == LINES
+    assert count(metrics, "closed_bytes") == packed.stat().st_size
+
+
 def test_a_segment_that_grows_while_it_is_packed_stays_plain(
     tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
