@@ -84,6 +84,7 @@ class Live:
         self._clock = clock
         self._verdict = ""
         self._has_looked = False
+        self._damaged: set[str] = set()
         self._at_work = Lock()
         self._store = Store(chosen.out / "store")
 
@@ -91,7 +92,8 @@ class Live:
         """Take new segments, and judge the newest hours.
 
         Returns:
-            The findings; None if nothing is new.
+            The findings; None if nothing is new: no segment was taken, and the damaged ones are the
+            same as before.
 
         Raises:
             OSError: the log cannot be read, or the report cannot be written; the message says why.
@@ -124,12 +126,15 @@ class Live:
             taken, broken = store.take(new, scratch, partial(parquet.stage, self._spark))
             hours = {hour_us(hour) for it in store.manifest.taken for hour in it.hours}
             come = [hour for hour in hours if hour <= now_us]
-            if not come or (self._has_looked and not taken):
-                return None
-            end_us = max(come) + HOUR_US
+            # If damaged segments are all that came, the view says so of the present hours.
+            end_us = max(come, default=now_us // HOUR_US * HOUR_US) + HOUR_US
             span = Span(Hours(end_us - window_us, end_us), window_us)
-            damaged = {**listing.damaged, **segments.damages(broken)}
-            parts = (it.path for it in broken if span.may_read(it.segment.file))
+            lacking = store.not_taken({**listing.damaged, **segments.damages(broken)})
+            damaged = {file: why for file, why in lacking.items() if span.may_read(file)}
+            is_new = taken or not self._has_looked or damaged.keys() != self._damaged
+            if not is_new or not (come or damaged or self._has_looked):
+                return None
+            parts = (it.path for it in broken if it.segment.file in damaged)
             late = _late(store, span, before) if self._has_looked else ()
             log = Log(
                 name=chosen.name,
@@ -140,7 +145,7 @@ class Live:
                 live=len(listing.live),
                 unread=listing.unread,
                 unknown=listing.unknown,
-                damaged={file: why for file, why in damaged.items() if span.may_read(file)},
+                damaged=damaged,
                 period=span.judged,
                 notes=[_told(span), *late],
             )
@@ -154,7 +159,7 @@ class Live:
             )
         duration_s = self._clock() - begun_s
         written.write(findings, chosen.out, duration_s=duration_s)
-        self._has_looked = True
+        self._has_looked, self._damaged = True, set(damaged)
         store.prune(span.begin_us)
         self.metrics.tell(findings, begun_s, duration_s)
         if chosen.textfile is not None:

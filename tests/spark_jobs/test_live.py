@@ -53,7 +53,9 @@ class View:
         self.periods.append((log.period.begin_us, log.period.end_us))
         self.notes.append(list(log.notes))
         return findings(
-            verdicts=[verdict(Verdict.OK, Finding.WAITED, log.complete)], notes=log.notes
+            verdicts=[verdict(Verdict.OK, Finding.WAITED, log.complete)],
+            notes=log.notes,
+            damaged=log.damaged,
         )
 
 
@@ -94,6 +96,41 @@ def test_the_newest_hours_are_judged_whenever_segments_come(view: View) -> None:
     out = view.nights.out / "live"
     assert "Judged live" in (out / "report.md").read_text()
     assert (out / "report.html").exists()
+
+
+def test_damaged_segments_change_the_verdict(
+    view: View, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view.nights.write("a", "2026-11-30T05")
+    view.live.look()
+    broken = view.nights.log / "date=2026-11-30" / "b.jsonl.gz"
+    broken.write_bytes(b"no gzip")
+    assert capsys.readouterr().out.startswith("Clean.")
+    found = view.live.look()
+    assert found is not None
+    assert [*found.damaged] == ["date=2026-11-30/b.jsonl.gz"]
+    assert capsys.readouterr().out.startswith("No verdict. No violation was found, but")
+    assert view.live.look() is None  # nothing has changed
+    broken.unlink()
+    view.nights.write("b", "2026-11-30T05")
+    found = view.live.look()
+    assert found is not None
+    assert (found.promised, found.damaged) == (2, {})
+    assert view.live.look() is None
+
+
+def test_damaged_segments_alone_are_named(view: View, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = view.nights.write("b", "2026-11-30T05").rename(
+        view.nights.log / "date=2026-11-30" / "b.jsonl.gz"
+    )
+    assert view.live.look() is not None
+    assert view.periods == [hours("2026-11-30T06")]
+    assert "`date=2026-11-30/b.jsonl.gz` (damaged" in capsys.readouterr().out
+    assert view.live.look() is None
+    broken.unlink()
+    found = view.live.look()
+    assert found is not None
+    assert found.damaged == {}
 
 
 def test_what_happened_is_printed_when_the_verdict_changes(
