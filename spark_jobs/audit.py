@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs.findings import SHOWN, Findings
+from spark_jobs.incident import divide
 from spark_jobs.log import Log
 from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
@@ -124,7 +125,7 @@ def judge(
             undecided = collect(
                 consistency_audit.examples(judged.reads, Verdict.NOT_JUDGED, _EXAMPLES)
             )
-        first = [incident.read for incident in incidents[:SHOWN]]
+        first = [incident.read for incident in divide(incidents, SHOWN)[0]]
         drawn = [*(read for read in first if read is not None), *undecided]
         scenes = related_records.transform(
             timed, spark.createDataFrame([read.as_dict() for read in drawn], schema.JUDGED)

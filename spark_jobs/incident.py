@@ -1,7 +1,7 @@
 """One act and all its consequences, as a person on call is told of it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -76,7 +76,7 @@ class Incident:
 
 
 def group(parts: Iterable[Incident]) -> list[Incident]:
-    """Join what has the same cause: failovers first, then stale reads, each by their number."""
+    """Join what has the same cause: losses, then stale reads, then the rest, each by its reads."""
     found: dict[tuple[str, str, str], Incident] = {}
     for part in sorted(parts, key=lambda part: part.since_us):
         key = (part.cause, part.culprit, part.successor)
@@ -84,5 +84,25 @@ def group(parts: Iterable[Incident]) -> list[Incident]:
     return sorted(found.values(), key=_gravity)
 
 
-def _gravity(incident: Incident) -> tuple[bool, bool, int]:
-    return incident.loss is None, incident.lapse is not None, -incident.reads
+def divide(incidents: Sequence[Incident], most: int) -> tuple[list[Incident], list[Incident]]:
+    """Divide what `group` returns into what is shown and the rest.
+
+    Args:
+        incidents: the incidents.
+        most: how many are shown: the first ones, but at least the first of each kind.
+    """
+    heads: dict[tuple[bool, bool], int] = {}
+    for number, incident in enumerate(incidents):
+        heads.setdefault(_kind(incident), number)
+    numbers = sorted(range(len(incidents)), key=lambda number: number not in heads.values())
+    shown, rest = sorted(numbers[:most]), sorted(numbers[most:])
+    return [incidents[number] for number in shown], [incidents[number] for number in rest]
+
+
+def _kind(incident: Incident) -> tuple[bool, bool]:
+    """Kinds in their order: transactions were lost, reads were stale, reads had no valid proof."""
+    return incident.loss is None, incident.lapse is not None
+
+
+def _gravity(incident: Incident) -> tuple[tuple[bool, bool], int]:
+    return _kind(incident), -incident.reads

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from spark_jobs.counter_example import counter_example, lost_writes, unproved_read
 from spark_jobs.findings import SHOWN, Findings
 from spark_jobs.gtid import parse
-from spark_jobs.incident import Failover, Incident
+from spark_jobs.incident import Failover, Incident, divide
 from spark_jobs.markdown import counted, moment, plain
 from spark_jobs.report.coverage import meaning
 from spark_jobs.verdict import Finding, Lapse
@@ -108,14 +108,22 @@ class Description:
 
 
 def shown(findings: Findings) -> list[tuple[Incident, Description]]:
-    """The first SHOWN incidents, each with its words."""
-    return [(incident, describe(incident)) for incident in findings.incidents[:SHOWN]]
+    """The first SHOWN incidents, and at least the first of each kind, each with its words."""
+    return [(incident, describe(incident)) for incident in divide(findings.incidents, SHOWN)[0]]
 
 
 def beyond(findings: Findings) -> str:
     """A sentence on the incidents that are not shown; "" if all are."""
-    more = len(findings.incidents) - SHOWN
-    return f"Not shown: {counted(more, 'more incident')} with fewer reads." if more > 0 else ""
+    _, others = divide(findings.incidents, SHOWN)
+    if not others:
+        return ""
+    tables = {
+        "lost": any(incident.loss is not None for incident in others),
+        "reads": any(incident.read is not None for incident in others),
+        "procedure": any(incident.lapse is not None for incident in others),
+    }
+    names = ", ".join(f"table `{name}`" for name, is_there in tables.items() if is_there)
+    return f"Not shown: {counted(len(others), 'more incident')}; see {names}."
 
 
 def describe(incident: Incident) -> Description:

@@ -79,8 +79,23 @@ def test_only_the_first_are_shown_and_the_others_counted() -> None:
     many = [incident(culprit=f"r{number}") for number in range(23)]
     found = findings(incidents=many)
     assert len(shown(found)) == 20
-    assert beyond(found) == "Not shown: 3 more incidents with fewer reads."
+    assert beyond(found) == "Not shown: 3 more incidents; see table `reads`."
     assert beyond(findings(incidents=many[:20])) == ""
+
+
+def test_losses_do_not_hide_a_stale_read_or_a_read_without_a_proof() -> None:
+    losses = [failover(culprit=f"p{number}", loss=lost()) for number in range(25)]
+    stale = [incident(culprit=f"r{number}") for number in range(2)]
+    unproved = [incident(Lapse.LEFT, lapse=lapsed(Lapse.LEFT), culprit=f"x{it}") for it in range(2)]
+    found = findings(incidents=group([*losses, *stale, *unproved]))
+    acts = [act.culprit for act, _ in shown(found)]
+    assert acts == [*(f"p{number}" for number in range(18)), "r0", "x0"]
+    assert beyond(found) == (
+        "Not shown: 9 more incidents; see table `lost`, table `reads`, table `procedure`."
+    )
+    few = findings(incidents=group([*losses[:20], stale[0]]))
+    assert [act.culprit for act, _ in shown(few)][-2:] == ["p18", "r0"]
+    assert beyond(few) == "Not shown: 1 more incident; see table `lost`."
 
 
 def test_many_users_are_counted_not_listed() -> None:
