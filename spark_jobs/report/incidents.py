@@ -16,15 +16,16 @@ from spark_jobs.verdict import Finding, Lapse
 _NAMES: Final = 5
 """How many users, applications and servers are named."""
 
-_INTERVALS: Final = 4
-"""How many intervals of GTIDs a statement to copy holds: enough to find out, short enough."""
+_INTERVALS: Final = 16
+"""How many intervals of GTIDs a statement to copy holds: all that a read's `missing` holds."""
 
 _REPORT: Final = "Keep the routing log, and report this as a defect of Tidegate."
 _STALE: Final = (
     "Run SELECT GTID_SUBSET('{gtids}', @@GLOBAL.gtid_executed) on {culprit}. If this returns 0, "
     "the server still lacks transactions: stop sending reads to it, and repair or rebuild it. If "
-    "it returns 1, the server was late, and only these reads were stale. Unless somebody rebuilt "
-    f"or rewound the server, Tidegate should not have chosen it. {_REPORT}"
+    "it returns 1, the server has these by now: check in the same way what the other reads missed "
+    "(table reads, column missing). Unless somebody rebuilt or rewound the server, Tidegate "
+    f"should not have chosen it. {_REPORT}"
 )
 _UNPROVED: Final = f"These reads may have been right, but nothing proves it. {_REPORT}"
 

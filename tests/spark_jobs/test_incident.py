@@ -69,6 +69,15 @@ def test_each_cause_has_its_words(cause: Failover | Lapse | Finding) -> None:
         assert word not in f"{description.title} {description.facts} {description.next_step}"
 
 
+def test_all_that_the_first_read_missed_is_asked_for() -> None:
+    missing = f"{GTID}{''.join(f':{2 * number}' for number in range(1, 17))}"
+    for text in (missing, f"{missing},…"):
+        first = read(Finding.KNOWN_TOO_SMALL, missing=text)
+        told = describe(incident(read=first, reads=2)).next_step
+        assert f"GTID_SUBSET('{missing}', @@GLOBAL.gtid_executed) on r1:3306." in told
+        assert "If it returns 1, the server has these by now: check in the same way" in told
+
+
 def test_names_from_the_log_stay_on_their_line() -> None:
     description = describe(incident(culprit="a\nb", users=Counter({"x\x1b[2J": 2})))
     assert description.title.startswith("a\\nb answered reads")
