@@ -1,12 +1,13 @@
 """Syncs files to the disk before they are renamed: no crash leaves a name without its content.
 
-It also tells which disk is full.
+It also replaces folders together, and tells which disk is full.
 """
 
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,37 @@ def full_folder(error: Exception, folders: Sequence[Path]) -> Path:
         if named:
             return max(named, key=lambda folder: len(str(folder)))  # one may be in the other
     return min(folders, key=lambda folder: shutil.disk_usage(folder).free)
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """Make folders aside, which replace those of the same names when this block has ended.
+
+    After an error, and after a signal, the earlier ones are as they were. If the replacing itself
+    is cut short, some are missing: new ones are never beside old ones.
+
+    Args:
+        folder: where the folders belong; it must exist.
+
+    Returns:
+        An empty folder that takes them.
+
+    Raises:
+        OSError: they cannot be moved.
+    """
+    staged = folder / "_staged"
+    shutil.rmtree(staged, ignore_errors=True)  # of an audit that died
+    staged.mkdir()
+    try:
+        yield staged
+        made = sorted(staged.iterdir())
+        for path in made:
+            if (folder / path.name).exists():
+                shutil.rmtree(folder / path.name)
+        for path in made:
+            path.rename(folder / path.name)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
 
 
 def sync_all(folder: Path) -> None:

@@ -29,7 +29,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import audit, stop_signals
+from spark_jobs import audit, disk, stop_signals
 from spark_jobs.day import DAY_US, HOUR_US, Day, Hours, hour_us
 from spark_jobs.findings import Findings
 from spark_jobs.log import Log
@@ -149,14 +149,15 @@ class Live:
                 period=span.judged,
                 notes=[_told(span), *late],
             )
-            findings = audit.judge(
-                self._spark,
-                log,
-                chosen.out,
-                chosen.clock_error_us,
-                chosen.min_coverage,
-                self._progress.stage,
-            )
+            with disk.replaced(chosen.out) as staged:
+                findings = audit.judge(
+                    self._spark,
+                    log,
+                    staged,
+                    chosen.clock_error_us,
+                    chosen.min_coverage,
+                    self._progress.stage,
+                )
         duration_s = self._clock() - begun_s
         written.write(findings, chosen.out, duration_s=duration_s)
         self._has_looked, self._damaged = True, set(damaged)

@@ -269,9 +269,10 @@ def _judge(spark: "SparkSession", listing: "Listing", folder: Path, run: _Run) -
         damaged=segments.damaged,
         binlogs=chosen.binlogs,
     )
-    return audit.judge(
-        spark, log, chosen.out, chosen.clock_error_us, chosen.min_coverage, run.progress.stage
-    )
+    with disk.replaced(chosen.out) as staged:
+        return audit.judge(
+            spark, log, staged, chosen.clock_error_us, chosen.min_coverage, run.progress.stage
+        )
 
 
 @contextmanager

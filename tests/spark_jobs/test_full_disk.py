@@ -3,13 +3,17 @@
 import errno
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from spark_jobs import disk, nightly
+from spark_jobs import audit, disk, nightly
+from spark_jobs.findings import Findings
+from spark_jobs.stop_signals import Stopped
+from tests.spark_jobs.found import findings
 from tests.spark_jobs.nights import NoSpark
 from tests.spark_jobs.routing_log import UUID, Run, save
 
@@ -115,3 +119,48 @@ def test_a_jvm_that_ended_for_want_of_space(
     assert nightly.main([f"--log={tmp_path}"]) == 2
     told = "There is no space left in " if is_full else f"Spark failed, see {log}: [Errno 111] "
     assert capsys.readouterr().err.startswith(told)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {f"{it.parent.name}/{it.name}": it.read_text() for it in folder.glob("*/*")}
+
+
+def put(out: Path, table: str, text: str) -> None:
+    (out / table).mkdir(parents=True)
+    (out / table / "1.parquet").write_text(text)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, FULL), Stopped(signal.SIGTERM), ValueError("unexpected")]
+)
+def test_tables_are_replaced_together_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    pytest.importorskip("pyspark")
+    from spark_jobs import take
+
+    log, out = tmp_path / "log", tmp_path / "out"
+    run = Run()
+    run.write(7, f"{UUID['primary']}:1")
+    save(log, run)
+    for table in ("reads", "procedure", "lost"):
+        put(out, table, "old")
+    before = contents(out)
+    errors = [error, None]
+
+    def judge(_spark: object, _log: object, place: Path, *_: object) -> Findings:
+        put(place, "reads", "new")
+        put(place, "procedure", "new")
+        if (failure := errors.pop(0)) is not None:
+            raise failure
+        put(place, "lost", "new")
+        return findings()
+
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: NoSpark())
+    monkeypatch.setattr(take, "all_in", lambda *_: None)
+    monkeypatch.setattr(audit, "judge", judge)
+    assert nightly.main([f"--log={log}", f"--out={out}"]) in (2, 143)
+    assert contents(out) == before
+    assert nightly.main([f"--log={log}", f"--out={out}"]) == 0
+    assert contents(out) == dict.fromkeys(before, "new")

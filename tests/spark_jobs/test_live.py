@@ -133,6 +133,26 @@ def test_damaged_segments_alone_are_named(view: View, capsys: pytest.CaptureFixt
     assert found.damaged == {}
 
 
+def test_a_judgement_that_fails_leaves_the_tables_of_the_one_before(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = view.nights.out / "live" / "reads"
+    reads.mkdir(parents=True)
+    (reads / "old").touch()
+
+    def fail(_spark: object, _log: "Log", out: Path, *_: object) -> None:
+        (out / "reads").mkdir(exist_ok=True)
+        (out / "reads" / "new").touch()
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(audit, "judge", fail)
+    view.nights.write("a", "2026-11-30T04")
+    with pytest.raises(OSError, match="full"):
+        view.live.look()
+    assert [it.name for it in reads.iterdir()] == ["old"]
+    assert not (view.nights.out / "live" / "_staged").exists()
+
+
 def test_what_happened_is_printed_when_the_verdict_changes(
     view: View, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
