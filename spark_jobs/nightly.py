@@ -22,6 +22,7 @@ from spark_jobs import (
     day_audit,
     disk,
     live,
+    markdown,
     mirror,
     options,
     scratch,
@@ -204,8 +205,9 @@ def _run_once(run: _Run, given: "SparkSession | None") -> int:
     listing = files.list_segments(chosen.log, folder, out, chosen.name)
     # All segments of a day may be in the store already.
     if not (listing.closed or listing.live or chosen.day):
-        unread = "".join(f"\nNot read: {name}" for name in listing.unread)
-        unread += "".join(f"\nNot read: {it} ({why})" for it, why in listing.damaged.items())
+        unread = "".join(f"\nNot read: {markdown.code(name)}" for name in listing.unread)
+        for file, why in listing.damaged.items():
+            unread += f"\nNot read: {markdown.code(file)} ({why})"
         return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}")
     run.progress.stage("starting Spark")
     with _session(run, given) as spark:

@@ -23,6 +23,7 @@ from pyspark.sql import functions as fn
 from spark_jobs import ingest, lines
 from spark_jobs.columns import tasks
 from spark_jobs.day import DAY_US, HOUR_US, Day
+from spark_jobs.markdown import explained
 from spark_jobs.schema import PARSED
 from spark_jobs.segments import DamagedError, opened
 
@@ -105,8 +106,7 @@ def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter
     """
     taken = _take(spark, paths, folder, is_by_hour=True)
     if taken.damaged:
-        told = ", ".join(f"{file} ({why})" for file, why in taken.damaged.items())
-        raise OSError(f"these files changed while they were read: {told}")
+        raise OSError(f"these files changed while they were read: {explained(taken.damaged)}")
     return taken.counts
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.disk import write_whole
+from spark_jobs.markdown import plain
 from spark_jobs.segments import DamagedError, Segment, content
 
 _TAKE: Final = re.compile(r"take=([1-9][0-9]*)\.jsonl")
@@ -145,7 +146,7 @@ class Manifest:
                 again.append(replace(before, file=name, file_size=size, modified_ns=modified_ns))
         if changed:
             raise ChangedSegmentError(
-                f"{', '.join(changed)} changed after the audit had taken it, but a "
+                f"{', '.join(map(plain, changed))} changed after the audit had taken it, but a "
                 "complete segment must never change. Put back the original, or see docs/audit.md "
                 "for what the store has of it."
             )

@@ -388,6 +388,13 @@ def test_without_a_log(
     (tmp_path / "gate-0-b2.jsonl.bz2").write_text("?")
     assert nightly.run(tmp_path, None) == 2
     assert "gate-0-b2.jsonl.bz2" in capsys.readouterr().err
+    (tmp_path / "date=2026-11-30").mkdir()
+    (tmp_path / "\x1b[2J\n.jsonl").write_text("?")
+    (tmp_path / "date=2026-11-30" / "\x1b[3J\n.jsonl").symlink_to("nowhere")
+    assert nightly.run(tmp_path, None) == 2
+    error = capsys.readouterr().err
+    assert "\nNot read: `\\x1b[2J\\n.jsonl`\n" in error
+    assert "\nNot read: `date=2026-11-30/\\x1b[3J\\n.jsonl` (deleted" in error
     blocker = tmp_path / "file"
     blocker.write_text("")
     assert nightly.run(tmp_path, blocker / "out") == 2

@@ -51,6 +51,16 @@ def test_every_line_is_in_one_piece(tmp_path: Path, end: str) -> None:
     assert found == {(path.name, line.encode()): 1 for path in paths[:3] for line in lines}
 
 
+def test_names_of_files_stay_on_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from spark_jobs import take
+
+    damaged = {"date=2026-11-30/\x1b[2J\n.jsonl": "cut short"}
+    monkeypatch.setattr(take, "_take", lambda *_, **__: take._Said(Counter(), damaged))
+    with pytest.raises(OSError, match=r"`date=2026-11-30/\\x1b\[2J\\n\.jsonl` \(cut short\)$"):
+        take.by_hour(None, [], tmp_path)  # type: ignore[arg-type]  # it is not asked
+
+
 def test_an_hour_of_a_task_is_a_file(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     import pyarrow as pa
@@ -114,5 +124,5 @@ def test_a_file_that_is_damaged_since_it_was_checked_is_named(
     gone = path.with_name("gone.jsonl")
     kept = take.all_in(spark, [path, gone], tmp_path / "all")
     assert [*kept.damaged] == ["date=2026-11-30/gone.jsonl", "date=2026-11-30/gate-0-b2.jsonl.gz"]
-    with pytest.raises(OSError, match=r"while they were read: date=2026-11-30/gone\.jsonl \(No su"):
+    with pytest.raises(OSError, match=r"while they were read: `date=2026-11-30/gone\.jsonl` \(No"):
         take.by_hour(spark, [gone], tmp_path / "hours")
