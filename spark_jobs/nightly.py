@@ -210,7 +210,8 @@ def _run_once(run: _Run, given: "SparkSession | None") -> int:
             unread += f"\nNot read: {markdown.code(file)} ({why})"
         return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}")
     run.progress.stage("starting Spark")
-    with _session(run, given) as spark:
+    dates = () if chosen.day is None else (str(chosen.day.before), str(chosen.day))
+    with _session(run, given, listing.plain_size(dates)) as spark:
         if chosen.day is None:
             run.judged.append(_judge(spark, listing, folder, run))
             run.progress.end()
@@ -236,7 +237,9 @@ def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
 
 
 @contextmanager
-def _session(run: _Run, given: "SparkSession | None") -> Iterator["SparkSession"]:
+def _session(
+    run: _Run, given: "SparkSession | None", size: int | None = None
+) -> Iterator["SparkSession"]:
     """The session that judges; if the audit has started it, it is stopped afterwards."""
     if given is not None:
         own = archive.shipped(given.newSession())
@@ -246,7 +249,7 @@ def _session(run: _Run, given: "SparkSession | None") -> Iterator["SparkSession"
         return
     temporary = run.scratch / "spark"
     temporary.mkdir()
-    spark = start_spark(run.chosen.out / "spark.log", run.chosen.master, temporary)
+    spark = start_spark(run.chosen.out / "spark.log", run.chosen.master, temporary, size)
     try:
         yield spark
     finally:

@@ -11,7 +11,7 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,8 @@ _LIKE_A_SEGMENT: Final = re.compile(r"(?is)(.*\.jsonl).*|.*\.(gz|zst|bz2|xz|lz4|
 _CHUNK: Final = 1 << 20
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _PACKED: Final = (".gz", ".zst")
+_PACKED_TO: Final = 20
+"""How many times as long a compressed segment is about when it is unpacked."""
 _RECENT_S: Final = 600.0
 """Age up to which the proxy may still compress a closed segment, which takes a minute or so."""
 
@@ -106,6 +108,18 @@ class Listing:
     unread: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
+
+    def plain_size(self, dates: Collection[str] = ()) -> int:
+        """About how many bytes of JSON the log holds; compressed segments are estimated.
+
+        Args:
+            dates: days (``YYYY-MM-DD``); only their closed segments count. If empty, all do.
+        """
+        folders = {f"date={date}" for date in dates}
+        closed = [it for it in self.closed if not folders or it.name.partition("/")[0] in folders]
+        packed = sum(it.size for it in closed if it.path.suffix != ".jsonl")
+        plain = sum(it.size for it in closed if it.path.suffix == ".jsonl")
+        return plain + _PACKED_TO * packed + sum(path.stat().st_size for path in self.live)
 
 
 @dataclass(frozen=True, slots=True)

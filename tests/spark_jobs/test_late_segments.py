@@ -195,3 +195,19 @@ def test_days_whose_records_were_deleted_are_not_judged(
     assert "The day is not judged anew" in (nights.out / "report.md").read_text()
     assert nights.audit(DAY) == 2
     assert "no longer has its records of 2026-11-30T04" in capsys.readouterr().err
+
+
+def test_spark_is_started_for_the_size_of_the_day_and_the_day_before(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[object] = []
+
+    def start(_log: Path, _master: str | None, size: int | None) -> NoSpark:
+        sizes.append(size)
+        return NoSpark()
+
+    monkeypatch.setattr(nightly, "start_spark", start)
+    size = nights.write("a", "2026-11-30T04").stat().st_size
+    for day in (DAY, DAY.after, DAY.after.after):
+        nights.audit(day)
+    assert sizes == [size, size, 0]

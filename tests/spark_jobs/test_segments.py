@@ -297,3 +297,20 @@ def test_a_segment_that_is_compressed_while_the_log_is_listed_is_found(
     (segment,) = list_segments(tmp_path, scratch).closed
     assert segment.file == f"date=2026-11-30/a.jsonl{suffix}"
     assert segment.place == f"{tmp_path}/{segment.file}"
+
+
+def test_the_size_of_a_log_is_that_of_its_days_unpacked(tmp_path: Path, scratch: Path) -> None:
+    text = b"{}\n" * 1000
+    for date in ("2026-11-28", "2026-11-29", "2026-11-30"):
+        folder = tmp_path / f"date={date}"
+        folder.mkdir()
+        (folder / "gate-0-0.jsonl").write_bytes(text)
+    (tmp_path / "date=2026-11-30" / "gate-1-0.jsonl.open").write_bytes(text)
+    listing = list_segments(tmp_path, scratch)
+    assert listing.plain_size() == 4 * len(text)
+    assert listing.plain_size(("2026-11-29", "2026-11-30")) == 3 * len(text)
+    packed = gzip.compress(text)
+    (tmp_path / "date=2026-11-29" / "gate-2-0.jsonl.gz").write_bytes(packed)
+    (scratch / "again").mkdir()
+    again = list_segments(tmp_path, scratch / "again")
+    assert again.plain_size(("2026-11-29",)) > len(text) + 2 * len(packed)

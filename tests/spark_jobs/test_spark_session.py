@@ -15,7 +15,7 @@ import pytest
 from spark_jobs import nightly
 from spark_jobs.archive import pack
 from spark_jobs.options import Options
-from spark_jobs.spark_session import is_local
+from spark_jobs.spark_session import SMALL_BYTES, is_local, settings_for
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:
@@ -75,6 +75,15 @@ def test_what_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_local("yarn")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert not is_local(None)
+
+
+def test_only_a_small_log_is_judged_without_generated_code() -> None:
+    small, large, unknown = (settings_for(it) for it in (SMALL_BYTES, SMALL_BYTES + 1, None))
+    assert small["spark.sql.codegen.wholeStage"] == "false"
+    assert "TieredStopAtLevel=1" in small["spark.driver.defaultJavaOptions"]
+    assert "spark.sql.codegen.wholeStage" not in large
+    assert "TieredStopAtLevel" not in large["spark.driver.defaultJavaOptions"]
+    assert unknown == large
 
 
 @pytest.mark.spark
