@@ -33,6 +33,9 @@ _BLOCK: Final = 4 << 20
 _TASK: Final = 128 << 20
 """How many bytes a task reads at most, except that a compressed segment is not cut."""
 
+_LEAST: Final = 32 << 20
+"""How many bytes a task reads at least: as long as that takes, a worker takes to start."""
+
 _ROWS: Final = 1 << 17
 """How many records are written at once."""
 
@@ -186,7 +189,7 @@ def _tasks(paths: Sequence[Path], cores: int, damaged: dict[str, str]) -> Iterat
             sizes.append((path, path.stat().st_size))
         except OSError as error:
             damaged[_file(path)] = error.strerror or str(error)
-    most = max(_BLOCK, min(_TASK, sum(size for _, size in sizes) // (2 * cores)))
+    most = max(_LEAST, min(_TASK, sum(size for _, size in sizes) // (2 * cores)))
     pieces: list[_Piece] = []
     waiting = 0
     for path, size in sizes:

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 _ROWS: Final = 500_000
 """About how many rows a piece has."""
 
+_ROWS_OF_TASK: Final = 100_000
+"""About how many rows a task has at least: as long as they take, a worker takes to start."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -126,7 +129,12 @@ class Passes:
         return self._total(self._pieces, work)
 
     def _total(self, items: Sequence[Piece], work: Callable[[Piece], Total]) -> Total | None:
-        return tasks.total(self._spark, items, work, self._slices)
+        return tasks.total(self._spark, items, work, self._tasks_for(items, self._slices))
+
+    @staticmethod
+    def _tasks_for(items: Sequence[Piece], most: int) -> int:
+        """How many tasks to make of some pieces."""
+        return max(1, min(most, sum(it.rows for it in items) // _ROWS_OF_TASK))
 
     def _read(self, name: str) -> "DataFrame":
         from spark_jobs.ingest import names
@@ -236,7 +244,8 @@ class Passes:
         """Sort tellings and write them as series; returns the folder."""
         self._see_to(name, series.TELLING)
         tellings_, sorted_ = self.folder / name, self.folder / f"{into}.sorted"
-        series.sort(self._spark, tellings_, sorted_, 2 * self._slices)
+        most = self._tasks_for(self._made(name), 2 * self._slices)
+        series.sort(self._spark, tellings_, sorted_, most)
         files = sorted(map(str, sorted_.glob("*.parquet")))
         parts = [it for it in tasks.each(self._spark, files, series.look) if it is not None]
         folder = self.folder / into

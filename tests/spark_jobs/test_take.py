@@ -25,6 +25,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     from spark_jobs import take
 
     monkeypatch.setattr(take, "_BLOCK", 50)
+    monkeypatch.setattr(take, "_LEAST", 50)
     monkeypatch.setattr(take, "_TASK", 120)
 
 
