@@ -103,9 +103,13 @@ async def test_it_hears_of_no_other(sql: str | None) -> None:
 
 
 async def hear(proxy: ProxyFixture, pings: Gate, number: int) -> None:
-    """Look, after which the primary has had so many pings."""
+    """Look, after which the primary has had so many pings, and has answered them."""
     look(proxy)
     await eventually(lambda: pings.held == number)
+    (session,) = proxy.shared.sessions
+    primary = session._servers.primary
+    assert primary is not None
+    await eventually(lambda: not primary.busy)
     await proxy.caught_up()
 
 

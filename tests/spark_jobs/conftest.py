@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs import stop_signals
 from spark_jobs.spark_session import start_spark, what_is_missing
 from tests.support.services import needs
 
@@ -24,6 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     # One JVM keeps something of each of hundreds of audits; with 1 GB it sometimes ran out of it.
     os.environ.setdefault("SPARK_DRIVER_MEMORY", "3g")
     session = start_spark(tmp_path_factory.mktemp("spark") / "spark.log")
+    stop_signals.ends_first(None)  # tests send signals to themselves, and others need this one
     # Logs here are small: to compile what runs over them costs more than to interpret it, and to
     # plan each stage anew more than it saves.
     session.conf.set("spark.sql.adaptive.enabled", "false")

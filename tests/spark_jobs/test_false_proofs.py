@@ -14,7 +14,7 @@ class Server:
     """Its events, numbered as they happen."""
 
     def __init__(self) -> None:
-        self.reliance = FalseProofs()
+        self.false_proofs = FalseProofs()
         self.now = 0
         self.found: list[tuple[int, str]] = []
 

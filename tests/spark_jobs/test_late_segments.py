@@ -202,7 +202,7 @@ def test_spark_is_started_for_the_size_of_the_day_and_the_day_before(
 ) -> None:
     sizes: list[object] = []
 
-    def start(_log: Path, _master: str | None, size: int | None) -> NoSpark:
+    def start(_log: Path, _master: str | None, _temporary: Path, size: int | None) -> NoSpark:
         sizes.append(size)
         return NoSpark()
 
