@@ -270,6 +270,10 @@ def test_after_a_promotion_the_new_primary_is_asked(cluster: Cluster, proxy: Sta
     other.query("STOP REPLICA")
     other.query("CHANGE REPLICATION SOURCE TO SOURCE_PORT = %s", new.port)
     other.query("START REPLICA")
+    until(
+        lambda: other.replica_status()["Replica_IO_Running"] == "Yes",
+        lambda: f"the other one replicates: {other.replica_status()}",
+    )
     # The old primary was named, and stays.
     await_servers(running, *cluster.servers)
     assert f"{other.address} has come: SHOW REPLICAS of {new.address}" in running.stderr
