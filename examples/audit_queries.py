@@ -29,7 +29,8 @@ class Query(NamedTuple):
 
 def queries(page: Path = _PAGE) -> list[Query]:
     """The queries of the page on the audit's tables, in their order."""
-    return [Query(it["question"], it["sql"]) for it in _QUERY.finditer(page.read_text("utf-8"))]
+    matches = _QUERY.finditer(page.read_text("utf-8"))
+    return [Query(match["question"], match["sql"]) for match in matches]
 
 
 def open_tables(spark: "SparkSession", out: Path) -> list[str]:

@@ -116,7 +116,7 @@ def judge(
 
 def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     """Judge a day, and keep the judgement; `others` are sentences on other days, for its report."""
-    from spark_jobs.segments import damages
+    from spark_jobs.segments import damages, readable_parts
     from spark_jobs.store import parquet
 
     spark, chosen, listing, scratch, kept, broken, stage = run
@@ -131,7 +131,7 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     span = Span(day) if state is None else state.span(day)
     lacking = store.not_taken({**listing.damaged, **damages(broken)})
     damaged = {file: why for file, why in lacking.items() if span.may_need(file)}
-    parts = (it.path for it in broken if it.segment.file in damaged)
+    parts = readable_parts(broken, damaged)
     # The state at a day's end can only be known once the day is over. And days that began with a
     # state without the records of a damaged segment would not know of what they lack.
     is_known = begun_us >= day.end_us and not damaged

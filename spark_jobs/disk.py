@@ -42,8 +42,8 @@ def full_folder(error: Exception, folders: Sequence[Path]) -> Path:
     when a temporary file got no space; so there the directory counts that has least space left.
     """
     if isinstance(error, OSError):
-        told = f"{error} {error.filename} {error.filename2}"
-        named = [folder for folder in folders if str(folder) in told]
+        text = f"{error} {error.filename} {error.filename2}"
+        named = [folder for folder in folders if str(folder) in text]
         if named:
             return max(named, key=lambda folder: len(str(folder)))  # one may be in the other
     return min(folders, key=lambda folder: shutil.disk_usage(folder).free)

@@ -134,7 +134,7 @@ class Live:
             is_new = taken or not self._has_looked or damaged.keys() != self._damaged
             if not is_new or not (come or damaged or self._has_looked):
                 return None
-            parts = (it.path for it in broken if it.segment.file in damaged)
+            parts = segments.readable_parts(broken, damaged)
             late = _late(store, span, before) if self._has_looked else ()
             log = Log(
                 name=chosen.name,

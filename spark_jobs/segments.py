@@ -11,7 +11,7 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -170,6 +170,11 @@ def make_readable(found: Listing, scratch: Path) -> Segments:
 def damages(made: Iterable[Readable]) -> dict[str, str]:
     """Why segments cannot be read to their ends, by their files' names in the log."""
     return {it.segment.file: it.damage for it in made if it.damage is not None}
+
+
+def readable_parts(made: Iterable[Readable], files: Container[str]) -> list[Path]:
+    """What can be read of the segments with these files, given by their names in the log."""
+    return [part.path for part in made if part.segment.file in files]
 
 
 def list_segments(

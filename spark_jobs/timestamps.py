@@ -52,7 +52,9 @@ def _published_type(kind: DataType) -> DataType:
 
 def published(table: DataFrame) -> DataFrame:
     """Convert a table that the audit has computed to one that people query."""
-    return table.select(*(_converted(fn.col(it.name), it, back=False) for it in table.schema))
+    return table.select(
+        *(_converted(fn.col(field.name), field, back=False) for field in table.schema)
+    )
 
 
 def computed(table: DataFrame, schema: StructType) -> DataFrame:
@@ -63,7 +65,7 @@ def computed(table: DataFrame, schema: StructType) -> DataFrame:
         schema: the columns of the result.
     """
     return table.select(
-        *(_converted(fn.col(published_name(it.name)), it, back=True) for it in schema)
+        *(_converted(fn.col(published_name(field.name)), field, back=True) for field in schema)
     )
 
 
@@ -80,7 +82,7 @@ def _converted(column: Column, field: StructField, *, back: bool) -> Column:
 
 
 def _struct(value: Column, schema: StructType, *, back: bool) -> Column:
-    names = (published_name(it.name) if back else it.name for it in schema)
+    names = (published_name(field.name) if back else field.name for field in schema)
     return fn.struct(
         *(
             _converted(value[name], field, back=back)

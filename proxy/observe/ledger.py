@@ -270,34 +270,26 @@ class Ledger:
         epoch, role = (0, None) if server is None else (server.epoch, server.role)
         way: _Way = (server, epoch, role, reason, proof, result, level)
         course = self._courses.get(way)
-        if course is None:
-            if len(self._courses) >= _FRAGMENTS:
-                self._courses.clear()
-            course = self._new_course(command, outcome, server, result)
-            self._courses[way] = course
-        return course
-
-    def _new_course(
-        self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome
-    ) -> _Course:
-        level = command.rules.level if command.is_read else None
-        reason = "" if outcome.reason is None else outcome.reason
-        proof = "" if outcome.proof is None else outcome.proof
+        if course is not None:
+            return course
         route_server = NO_SERVER
         if server is not None:
             # Its role when it was chosen; it may no longer be the primary.
-            chosen = Role.PRIMARY if outcome.proof is Proof.PRIMARY else None
+            chosen = Role.PRIMARY if proof is Proof.PRIMARY else None
             route_server = self.server(server, role=chosen)
         times = self._metrics.course(
-            "" if server is None else server.role,
+            "" if role is None else role,
             "" if server is None else server.name,
-            reason,
-            proof,
+            reason or "",
+            proof or "",
             result,
-            "" if level is None else level,
+            level or "",
         )
-        route = Route(route_server, reason, proof, result)
-        return _Course(command, outcome, server, result, times, route)
+        route = Route(route_server, reason or "", proof or "", result)
+        if len(self._courses) >= _FRAGMENTS:
+            self._courses.clear()
+        course = self._courses[way] = _Course(command, outcome, server, result, times, route)
+        return course
 
 
 class Account:

@@ -134,7 +134,7 @@ class Passes:
     @staticmethod
     def _tasks_for(items: Sequence[Piece], most: int) -> int:
         """How many tasks to make of some pieces."""
-        return max(1, min(most, sum(it.rows for it in items) // _ROWS_OF_TASK))
+        return max(1, min(most, sum(piece.rows for piece in items) // _ROWS_OF_TASK))
 
     def _read(self, name: str) -> "DataFrame":
         from spark_jobs.ingest import names
