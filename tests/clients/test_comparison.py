@@ -1,10 +1,12 @@
 """What is told of two runs of a suite."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.clients import report
+from tests.clients.environment import INSIDE
 from tests.clients.inside import tidegate_recording
 from tests.clients.results import Comparison, Outcome, Results
 from tests.clients.suite import Invocation, Suite, Target
@@ -42,6 +44,13 @@ def test_a_record_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     both = Results(read.tests, 17)
     both.write(tmp_path / "again")
     assert Results.read(tmp_path / "again") == both
+
+
+@pytest.mark.parametrize("recorder", ["node.cjs", "Jdbc.java"])
+def test_recorders_in_other_languages_write_the_same_fields(recorder: str) -> None:
+    text = (INSIDE / recorder).read_text(encoding="utf-8")
+    for field in ("id", "outcome", "detail"):
+        assert re.search(rf'\b{field}\b(\\"|): ', text), field
 
 
 def suite(name: str) -> Suite:

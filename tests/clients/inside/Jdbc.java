@@ -199,16 +199,16 @@ public class Jdbc {
                     System.getenv("TIDEGATE_HOST"), System.getenv("TIDEGATE_PORT"), way.getValue());
             for (Map.Entry<String, Check> check : CHECKS.entrySet()) {
                 String outcome = "passed";
-                String told = "";
+                String detail = "";
                 try (Connection connection = open("")) {
                     run(connection, "DROP TABLE IF EXISTS t");
                     check.getValue().run(connection);
                 } catch (Exception | AssertionError error) {
                     outcome = "failed";
-                    told = String.valueOf(error);
+                    detail = String.valueOf(error);
                 }
-                Files.writeString(record, String.format("{\"id\": %s, \"outcome\": \"%s\", \"told\": %s}%n",
-                        quoted(way.getKey() + ": " + check.getKey()), outcome, quoted(told)),
+                Files.writeString(record, String.format("{\"id\": %s, \"outcome\": \"%s\", \"detail\": %s}%n",
+                        quoted(way.getKey() + ": " + check.getKey()), outcome, quoted(detail)),
                         StandardOpenOption.APPEND);
             }
         }

@@ -124,9 +124,9 @@ async function outcome(options, check) {
     await connection.query('DROP TABLE IF EXISTS t');
     if (driver.compressed) assert.equal(driver.compressed(connection), options.compress, 'compression is as asked for');
     await check(connection);
-    return { outcome: 'passed', told: '' };
+    return { outcome: 'passed', detail: '' };
   } catch (error) {
-    return { outcome: 'failed', told: String(error.stack) };
+    return { outcome: 'failed', detail: String(error.stack) };
   } finally {
     if (connection) connection.destroy();
   }
