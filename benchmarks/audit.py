@@ -88,7 +88,7 @@ class _Bench:
 
     def take_json(self) -> None:
         """Read every line as JSON and write it as Parquet by hours, as the audit does once."""
-        from spark_jobs import take
+        from spark_jobs.records import take
 
         taken = self._folder / "taken"
         take.by_hour(self._spark, sorted((self._folder / "json").glob("*.json")), taken)
@@ -104,7 +104,7 @@ class _Bench:
         """Hash every column of the log, from its JSON."""
         from pyspark.sql import functions as fn
 
-        from spark_jobs.schema import RECORD
+        from spark_jobs.tables.schema import RECORD
 
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
@@ -119,9 +119,9 @@ class _Bench:
         ends: "Staged | None" = None,
     ) -> None:
         """Everything that an audit does, except its report."""
-        from spark_jobs import audit
-        from spark_jobs.log import Log
-        from spark_jobs.take import Kept
+        from spark_jobs.audit import audit
+        from spark_jobs.audit.log import Log
+        from spark_jobs.records.take import Kept
 
         out = self._folder / "audit"
         log = Log(

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from spark_jobs.day import DAY_US, Hours
-from spark_jobs.schema import RECORD
+from spark_jobs.tables.schema import RECORD
 
 SHAPES: Final = ("connection", "mixed", "one scope")
 """connection: every read is owed its session's writes. mixed: all levels and scopes. one scope: all

@@ -155,7 +155,7 @@ def _binlog(files: Sequence[Path], form: str, output: Path | None) -> int:
     from proxy.binlog import command
 
     def write_parquet(json_lines: Path, folder: Path) -> None:
-        importlib.import_module(f"{_ABOVE}spark_jobs.commit_times").write_parquet(
+        importlib.import_module(f"{_ABOVE}spark_jobs.binlogs.commit_times").write_parquet(
             json_lines, folder
         )
 

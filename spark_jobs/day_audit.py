@@ -11,21 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_jobs import audit
+from spark_jobs.audit import audit
+from spark_jobs.audit.log import Log
 from spark_jobs.day import Day
-from spark_jobs.findings import Findings
-from spark_jobs.log import Log
+from spark_jobs.findings.findings import Findings
+from spark_jobs.findings.results import Results, summarize, told_changes
 from spark_jobs.markdown import code, moment, named
 from spark_jobs.options import Options
 from spark_jobs.report import written
-from spark_jobs.results import Results, summarize, told_changes
 from spark_jobs.state.states import DeletedError, State, States, choose
 from spark_jobs.store.store import Span, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.segments import Listing, Readable
+    from spark_jobs.records.segments import Listing, Readable
 
 
 class _Kept(NamedTuple):
@@ -116,7 +116,7 @@ def judge(
 
 def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     """Judge a day, and keep the judgement; `others` are sentences on other days, for its report."""
-    from spark_jobs.segments import damages, readable_parts
+    from spark_jobs.records.segments import damages, readable_parts
     from spark_jobs.store import parquet
 
     spark, chosen, listing, scratch, kept, broken, stage = run

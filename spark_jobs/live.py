@@ -29,10 +29,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import audit, disk, stop_signals
+from spark_jobs import disk, stop_signals
+from spark_jobs.audit import audit
+from spark_jobs.audit.log import Log
 from spark_jobs.day import DAY_US, HOUR_US, Day, Hours, hour_us
-from spark_jobs.findings import Findings
-from spark_jobs.log import Log
+from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import counted, moment
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
@@ -110,7 +111,7 @@ class Live:
             pass
 
     def _look(self) -> Findings | None:
-        from spark_jobs import segments
+        from spark_jobs.records import segments
         from spark_jobs.store import parquet
 
         chosen, store, begun_s = self._chosen, self._store, self._clock()
@@ -181,7 +182,7 @@ class Live:
         Returns:
             The query. If it ends with an error, `error` may have the cause.
         """
-        from spark_jobs import ingest
+        from spark_jobs.records import ingest
 
         def look(_batch: "DataFrame", _number: int) -> None:
             try:

@@ -16,30 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import (
-    archive,
-    audit,
-    day_audit,
-    disk,
-    live,
-    markdown,
-    mirror,
-    options,
-    scratch,
-    stop_signals,
-)
-from spark_jobs.counter_example import contradiction
-from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
-from spark_jobs.log import Log
+from spark_jobs import archive, day_audit, disk, live, markdown, options, scratch, stop_signals
+from spark_jobs.audit import audit
+from spark_jobs.audit.log import Log
+from spark_jobs.findings.counter_example import contradiction
+from spark_jobs.findings.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
+from spark_jobs.records import mirror
 from spark_jobs.report import incidents, page, textfile, written
 from spark_jobs.spark_session import SQL_SETTINGS, is_local, start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.segments import Listing
+    from spark_jobs.records.segments import Listing
 
 _CONTRADICTED: Final = 5
 """How many WAITs that binary logs contradict are printed."""
@@ -196,7 +187,7 @@ def _run_there(run: _Run, uri: str) -> int:
 
 
 def _run_once(run: _Run, given: "SparkSession | None") -> int:
-    from spark_jobs import segments as files
+    from spark_jobs.records import segments as files
 
     chosen, out, begun = run.chosen, run.chosen.out, time.monotonic()
     days: list[day_audit.Judged] = []
@@ -258,8 +249,8 @@ def _session(
 
 def _judge(spark: "SparkSession", listing: "Listing", folder: Path, run: _Run) -> Findings:
     """Judge all that the log holds; temporary files go to a folder."""
-    from spark_jobs import segments as files
-    from spark_jobs import take
+    from spark_jobs.records import segments as files
+    from spark_jobs.records import take
 
     chosen, segments = run.chosen, files.make_readable(listing, folder)
     run.progress.stage("reading lines")

@@ -24,7 +24,7 @@ COMMANDS = {
     "proxy/cli.py": {"spark_jobs"},
     "proxy/demo.py": {"mysql_mocker"},
     # How the bytes of a binary log are read is no conclusion of the proxy's.
-    "spark_jobs/binlog_source.py": {"protocol"},
+    "spark_jobs/binlogs/binlog_source.py": {"protocol"},
 }
 
 IMPURE = {
@@ -59,7 +59,10 @@ FOLDERS = {
         *("error", "sql", "replication", "state", "columns", "evaluation", "statements"),
         *("wire", "server", "control"),
     ),
-    "spark_jobs": ("gtid", "columns", "store", "state", "findings", "audit", "report", "nightly"),
+    "spark_jobs": (
+        *("gtid", "tables", "records", "clocks", "primaries", "columns", "reads", "procedure"),
+        *("store", "state", "binlogs", "findings", "audit", "report", "nightly"),
+    ),
 }
 """Each folder, and some files, of a package: they may import those before them, and any other file
 of the package that imports none behind them itself."""

@@ -15,9 +15,9 @@ the work (`tasks`).
    If the proof's set covers the former, and the evidence covers the proof's set, the verdict is
    plain. `steps` does the same for the procedure.
 
-The remaining reads are left to the judge (`spark_jobs.judge`), which goes through their groups
-record by record, and alone gives the verdict "violation". The verdicts are the same as if the judge
-had judged all reads.
+The remaining reads are left to the judge (`spark_jobs.reads.judge`), which goes through their
+groups record by record, and alone gives the verdict "violation". The verdicts are the same as if
+the judge had judged all reads.
 
 If a clock was set back, or a time is too wrong for the series, all reads are left to the judge.
 """

@@ -10,7 +10,7 @@ from spark_jobs.columns.chunk import EVERYTHING, Chunk
 from spark_jobs.columns.piece import Piece, batches
 from spark_jobs.columns.places import Places
 from spark_jobs.columns.series import WROTE, Series
-from spark_jobs.schema import RUN
+from spark_jobs.tables.schema import RUN
 
 
 @dataclass(slots=True)

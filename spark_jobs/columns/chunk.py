@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns import sets
-from spark_jobs.columns.arrays import Flags, Numbers
 from spark_jobs.columns.sets import Sets
 from spark_jobs.columns.text import Text
 from spark_jobs.promise import CLUSTER_LEVELS, OWN_LEVELS, SCOPES, SEEN_LEVELS
@@ -127,7 +127,7 @@ class Chunk:
             return pa.array(self.number(name), mask=~self.known(name))
         return self._batch.column(name)
 
-    # What records say by themselves (`spark_jobs.statement`)
+    # What records say by themselves (`spark_jobs.records.statement`)
 
     @cached_property
     def is_statement(self) -> Flags:
@@ -161,7 +161,7 @@ class Chunk:
 
     @cached_property
     def is_read(self) -> Flags:
-        """Whether it is a read (`spark_jobs.statement`)."""
+        """Whether it is a read (`spark_jobs.records.statement`)."""
         kind = self.text("class")
         answered = kind.isin("read") | self.of_replica
         return self.is_statement & ~kind.isin("diagnostic") & answered
@@ -218,7 +218,7 @@ class Chunk:
 
     @cached_property
     def moment_us(self) -> Numbers:
-        """The moment whose state a read must see (`spark_jobs.statement`)."""
+        """The moment whose state a read must see (`spark_jobs.records.statement`)."""
         known = self.known("snapshot_us")
         return np.where(known, self.number("snapshot_us"), self.number("arrived_us"))
 

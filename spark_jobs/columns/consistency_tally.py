@@ -4,7 +4,7 @@ from typing import Final
 
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.tally import COUNT, Tally, tally
-from spark_jobs.schema import VERDICTS
+from spark_jobs.tables.schema import VERDICTS
 from spark_jobs.verdict import Verdict
 
 COLUMNS: Final = ("level", "scope", "verdict", "finding", "understated")

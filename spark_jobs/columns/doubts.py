@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.arrays import NEVER, Flags, Numbers
 from spark_jobs.columns import hashes, places, sets
-from spark_jobs.columns.arrays import NEVER, Flags, Numbers
 from spark_jobs.columns.chunk import EVERYTHING, Chunk
 from spark_jobs.columns.piece import Piece, batches, write
 from spark_jobs.columns.places import DOUBTED, Places

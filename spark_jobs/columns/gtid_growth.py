@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.columns.arrays import Flags, Numbers
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.lag_analysis import begin_of
 from spark_jobs.columns.tally import COUNT, Key, Tally, tally, together

@@ -5,7 +5,7 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.columns.arrays import Numbers, Words
+from spark_jobs.arrays import Numbers, Words
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

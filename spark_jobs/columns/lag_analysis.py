@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pyarrow.compute as pc
 
-from spark_jobs.columns.arrays import Flags, Numbers
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.routing_mix import attempts
 from spark_jobs.columns.tally import COUNT, NONE, Key, Tally, rounded, spread, tally

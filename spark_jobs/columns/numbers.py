@@ -1,4 +1,4 @@
-"""Reduces the numbers of records to stretches, for `spark_jobs.numbering`.
+"""Reduces the numbers of records to stretches, for `spark_jobs.records.numbering`.
 
 Within a chunk, most records follow each other number by number, and in the order of their ends.
 Only the first and the last record of such a stretch are kept. Spark puts the stretches of all
@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.columns.arrays import Flags, Numbers, alike, in_order, starts
+from spark_jobs.arrays import Flags, Numbers, alike, in_order, starts
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.text import Text
-from spark_jobs.schema import RUN
+from spark_jobs.tables.schema import RUN
 
 STRETCH: Final = pa.schema(
     [

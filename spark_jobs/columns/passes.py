@@ -14,19 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
-from spark_jobs.columns import (
-    calm,
-    doubts,
-    hashes,
-    plan,
-    series,
-    settle,
-    survey,
-    tasks,
-    tellings,
-    traffic,
-)
-from spark_jobs.columns.arrays import Numbers
+from spark_jobs import tasks
+from spark_jobs.arrays import Numbers
+from spark_jobs.columns import calm, doubts, hashes, plan, series, settle, survey, tellings, traffic
 from spark_jobs.columns.chunk import Rules
 from spark_jobs.columns.doubts import Doubted, Marks
 from spark_jobs.columns.numbers import SESSION_STRETCH, STRETCH
@@ -34,15 +24,15 @@ from spark_jobs.columns.piece import Piece, pieces
 from spark_jobs.columns.settle import Settled
 from spark_jobs.columns.survey import Run, Survey
 from spark_jobs.columns.tally import Tally
-from spark_jobs.columns.tasks import Total
 from spark_jobs.columns.tellings import Told
-from spark_jobs.primary_history import Known, Reign
-from spark_jobs.schema import RUN, TELLING
+from spark_jobs.primaries.primary_history import Known, Reign
+from spark_jobs.tables.schema import RUN, TELLING
+from spark_jobs.tasks import Total
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.primary_history import History
+    from spark_jobs.primaries.primary_history import History
 
 _ROWS: Final = 500_000
 """About how many rows a piece has."""
@@ -137,7 +127,7 @@ class Passes:
         return max(1, min(most, sum(piece.rows for piece in items) // _ROWS_OF_TASK))
 
     def _read(self, name: str) -> "DataFrame":
-        from spark_jobs.ingest import names
+        from spark_jobs.records.ingest import names
 
         return self._spark.read.parquet(names([self.folder / name])[0])
 
@@ -157,8 +147,8 @@ class Passes:
     @cached_property
     def strange(self) -> "DataFrame":
         """The strange numbers, from `numbering.of_stretches`; this runs a job."""
-        from spark_jobs import numbering
-        from spark_jobs.ingest import names
+        from spark_jobs.records import numbering
+        from spark_jobs.records.ingest import names
 
         self._see_to("stretches", STRETCH)
         self._see_to("session_stretches", SESSION_STRETCH)
@@ -315,8 +305,8 @@ class Passes:
         from pyspark.sql import DataFrame
         from pyspark.sql import functions as fn
 
-        from spark_jobs.clocks import ahead_us
-        from spark_jobs.clusters import column
+        from spark_jobs.clocks.clocks import ahead_us
+        from spark_jobs.primaries.clusters import column
 
         parts: list[DataFrame] = []
         if self._strange.count_rows(filter=pads.field("missing") > 0):

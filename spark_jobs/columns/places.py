@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns import hashes
-from spark_jobs.columns.arrays import Flags, Numbers
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.text import Text
 
@@ -35,7 +35,7 @@ class Places:
         self.run = hashes.mixed(self._proxy, chunk.number("worker"), _each(chunk.text("run")))
 
     def group(self, kind: str) -> Numbers:
-        """The hash of each record's group of a kind, as in `spark_jobs.groups`."""
+        """The hash of each record's group of a kind, as in `spark_jobs.reads.groups`."""
         chunk, salt = self._chunk, hashes.of(kind)
         if kind == "connection":
             return hashes.mixed(salt, self.run, chunk.number("session"))

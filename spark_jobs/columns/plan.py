@@ -13,7 +13,7 @@ from spark_jobs.columns.survey import Survey
 from spark_jobs.columns.tellings import Form, Told
 
 if TYPE_CHECKING:
-    from spark_jobs.primary_history import Gaps, Term
+    from spark_jobs.primaries.primary_history import Gaps, Term
 
 _STEPS: Final = 32
 """How many steps of a history of gaps are kept at most."""

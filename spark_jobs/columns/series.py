@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.columns.arrays import Flags, Numbers, starts
+from spark_jobs.arrays import Flags, Numbers, starts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,7 +132,7 @@ def sort(spark: "SparkSession", tellings: Path, folder: Path, parts: int) -> Non
         folder: takes the sorted parts, as Parquet.
         parts: how many parts at most.
     """
-    from spark_jobs.ingest import names
+    from spark_jobs.records.ingest import names
 
     rows: DataFrame = spark.read.parquet(names([tellings])[0])
     # With "y", several intervals that one record wrote are in order, too.

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.columns.arrays import Bytes, Flags, Numbers, ragged
+from spark_jobs.arrays import Bytes, Flags, Numbers, ragged
 
 _UUID: Final = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _TAG: Final = re.compile(rb"[a-z_][a-z0-9_]{0,31}")

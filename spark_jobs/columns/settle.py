@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.arrays import NEVER, Flags, Numbers, ragged
 from spark_jobs.columns import hashes, places, steps
-from spark_jobs.columns.arrays import NEVER, Flags, Numbers, ragged
 from spark_jobs.columns.chunk import NO_SET, Chunk
 from spark_jobs.columns.piece import Piece, read, write
 from spark_jobs.columns.places import BLIND, BLOCKED, DOUBTED, Places
@@ -31,9 +31,9 @@ from spark_jobs.columns.plan import Gap, Plan
 from spark_jobs.columns.series import DOUBT, OWN, SEEN, SHOWN, Series
 from spark_jobs.columns.sets import Sets, covered_by
 from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES
-from spark_jobs.schema import JUDGED, READ
-from spark_jobs.small_table import published_arrow
-from spark_jobs.timestamps import published_table
+from spark_jobs.tables.schema import JUDGED, READ
+from spark_jobs.tables.small_table import published_arrow
+from spark_jobs.tables.timestamps import published_table
 from spark_jobs.verdict import Finding, Verdict
 
 LAST: Final = 8

@@ -11,15 +11,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns import places
-from spark_jobs.columns.arrays import Flags, Numbers
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.places import ROUGH, Places
 from spark_jobs.columns.plan import Plan
 from spark_jobs.columns.series import MET, SHOWN, TOLD, Series
 from spark_jobs.columns.tellings import remembering
 from spark_jobs.promise import CLUSTER_LEVELS
-from spark_jobs.schema import RUN
+from spark_jobs.tables.schema import RUN
 
 _FIRST: Final = 4
 """How many sets after a read's moment are tried; `run_procedure` tries at least as many."""

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple, Self
 
 import numpy as np
 
+from spark_jobs.arrays import NEVER, Flags, Numbers, alike, in_order
 from spark_jobs.columns import traffic
-from spark_jobs.columns.arrays import NEVER, Flags, Numbers, alike, in_order
 from spark_jobs.columns.chunk import Chunk, Rules
 from spark_jobs.columns.numbers import Numbering, Runs
 from spark_jobs.columns.piece import Piece, batches, read, write
 from spark_jobs.columns.tally import Tally
 from spark_jobs.promise import OWN_LEVELS, SEEN_LEVELS
-from spark_jobs.schema import RUN
+from spark_jobs.tables.schema import RUN
 
 Run = tuple[str, int, str]
 """The columns RUN of a record."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.columns.arrays import Flags, Numbers
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns.text import Text
 
 COUNT: Final = "rows"

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.arrays import Flags, Numbers
 from spark_jobs.columns import hashes, places
-from spark_jobs.columns.arrays import Flags, Numbers
 from spark_jobs.columns.chunk import Chunk, Rules
 from spark_jobs.columns.piece import Piece, read, write
 from spark_jobs.columns.places import BLIND, BLOCKED, ROUGH, Places
@@ -24,7 +24,7 @@ from spark_jobs.columns.series import MET, OWN, SEEN, SHOWN, TELLING, TOLD, WROT
 from spark_jobs.columns.survey import Wanted
 from spark_jobs.gtid import MalformedGtidSetError, parse
 from spark_jobs.promise import SEEN_LEVELS
-from spark_jobs.schema import RUN
+from spark_jobs.tables.schema import RUN
 
 COLUMNS: Final = (
     *(*RUN, "kind", "seq", "session", "user", "application", "scope", "level", "class"),

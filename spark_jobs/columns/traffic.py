@@ -6,13 +6,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_jobs import small_table
 from spark_jobs.columns import consistency_tally, gtid_growth, lag_analysis, routing_mix, tally
 from spark_jobs.columns.chunk import EVERYTHING, Chunk, Rules
 from spark_jobs.columns.piece import Piece, batches, read
 from spark_jobs.columns.tally import Tally
-from spark_jobs.schema import JUDGED, RECORD
-from spark_jobs.timestamps import computed_batch, published_name
+from spark_jobs.tables import small_table
+from spark_jobs.tables.schema import JUDGED, RECORD
+from spark_jobs.tables.timestamps import computed_batch, published_name
 
 COLUMNS: Final = (*lag_analysis.COLUMNS, *routing_mix.COLUMNS, *gtid_growth.COLUMNS)
 """The columns of records that are looked at."""

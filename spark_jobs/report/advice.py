@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 MANY_INTERVALS: Final = 100
 MANY_SOURCES: Final = 10

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from spark_jobs.binlog_findings import BinlogFindings
+from spark_jobs.binlogs.binlog_findings import BinlogFindings
 from spark_jobs.markdown import moment, span
 from spark_jobs.report.table import Section, Table
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 
 def section(found: BinlogFindings) -> Section:

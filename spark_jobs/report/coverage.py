@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from spark_jobs.findings import OUTSIDE, Findings
+from spark_jobs.findings.findings import OUTSIDE, Findings
 from spark_jobs.promise import LEVELS, SCOPES
 from spark_jobs.verdict import Finding, Lapse, Verdict
 

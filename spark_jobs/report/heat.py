@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from spark_jobs.markdown import moment, span
 from spark_jobs.report.names import shorten
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 FEW: Final = 100
 """A figure from fewer cases than this has no colour: the p99 of so few is the largest of them."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from spark_jobs.counter_example import counter_example, lost_writes, unproved_read
-from spark_jobs.findings import SHOWN, Findings
+from spark_jobs.findings.counter_example import counter_example, lost_writes, unproved_read
+from spark_jobs.findings.findings import SHOWN, Findings
+from spark_jobs.findings.incident import Failover, Incident, divide
 from spark_jobs.gtid import parse
-from spark_jobs.incident import Failover, Incident, divide
 from spark_jobs.markdown import counted, moment, plain
 from spark_jobs.report.coverage import meaning
 from spark_jobs.verdict import Finding, Lapse

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from spark_jobs.findings import Findings
+from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import counted, span
 from spark_jobs.report.table import Section, Table
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from spark_jobs.gtid import GtidSet, parse
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 
 def count_lost(rows: Iterable[Row]) -> int:

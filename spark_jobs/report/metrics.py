@@ -14,7 +14,7 @@ from prometheus_client import (
 )
 from prometheus_client.registry import Collector
 
-from spark_jobs.findings import Findings
+from spark_jobs.findings.findings import Findings
 from spark_jobs.report import coverage
 from spark_jobs.report.losses import count_lost
 from spark_jobs.verdict import Verdict

@@ -12,15 +12,15 @@ from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_jobs.counter_example import counter_example, promise, read_by
-from spark_jobs.findings import CLEAN, VIOLATED, Findings
+from spark_jobs.findings.counter_example import counter_example, promise, read_by
+from spark_jobs.findings.findings import CLEAN, VIOLATED, Findings
+from spark_jobs.findings.results import Summary
 from spark_jobs.markdown import counted, moment, plain, span
 from spark_jobs.report import binlogs, coverage, incidents, log, timeline, traffic, trend
 from spark_jobs.report.losses import count_lost
 from spark_jobs.report.names import shorten
 from spark_jobs.report.table import Section, Table
-from spark_jobs.results import Summary
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 from spark_jobs.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from spark_jobs.counter_example import contradiction
-from spark_jobs.findings import Findings
+from spark_jobs.findings.counter_example import contradiction
+from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import code, counted, escaped, named, table
 from spark_jobs.report import coverage, incidents
 from spark_jobs.report.page import period

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from prometheus_client import write_to_textfile
 
-from spark_jobs.findings import Findings
+from spark_jobs.findings.findings import Findings
 from spark_jobs.report.metrics import NIGHTLY, figures
 
 

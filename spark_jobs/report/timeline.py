@@ -12,7 +12,7 @@ from typing import Final
 
 from spark_jobs.markdown import moment, span
 from spark_jobs.report.names import shorten
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 SOURCES: Final = ("wrote", "saw", "had")
 _MOST: Final = 3

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from spark_jobs.findings import Findings
+from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import counted, moment, span
 from spark_jobs.report.advice import advise
 from spark_jobs.report.heat import grid
 from spark_jobs.report.table import Section, Table
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 _QUANTILES: Final = ("p50", "p95", "p99", "max")
 _SIZES: Final = ("sets", "sources", "tags", "intervals", "bytes")

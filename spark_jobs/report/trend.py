@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from spark_jobs.findings.results import Summary
 from spark_jobs.markdown import span
-from spark_jobs.results import Summary
 
 NIGHTS: Final = 60
 """How many nights are drawn at most: the newest."""

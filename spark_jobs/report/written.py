@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.disk import write_whole
-from spark_jobs.findings import Findings
+from spark_jobs.findings.findings import Findings
+from spark_jobs.findings.results import Results, Summary
 from spark_jobs.report import page, summary
 from spark_jobs.report.trend import NIGHTS
-from spark_jobs.results import Results, Summary
 
 PAGE: Final = "report.html"
 SUMMARY: Final = "report.md"

@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.columns.arrays import Flags, Numbers, alike
+from spark_jobs.arrays import Flags, Numbers, alike
 from spark_jobs.columns.survey import Run
 from spark_jobs.day import DAY_US
-from spark_jobs.schema import RUN
 from spark_jobs.state import facts
 from spark_jobs.state.facts import (
     ASKED,
@@ -27,6 +26,7 @@ from spark_jobs.state.facts import (
     UNREAD,
     WROTE,
 )
+from spark_jobs.tables.schema import RUN
 
 IDLE_US: Final = 3 * DAY_US
 """A session that has been silent for longer counts as over."""

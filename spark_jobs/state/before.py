@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as fn
 
-from spark_jobs import statement
-from spark_jobs.ingest import names
-from spark_jobs.schema import NUMBERED, PARSED, RUN
+from spark_jobs.records import statement
+from spark_jobs.records.ingest import names
 from spark_jobs.state import records
 from spark_jobs.state.facts import FACT
+from spark_jobs.tables.schema import NUMBERED, PARSED, RUN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.arrays import Flags, Numbers, alike, in_order, starts
 from spark_jobs.columns import settle
-from spark_jobs.columns.arrays import Flags, Numbers, alike, in_order, starts
 from spark_jobs.columns.chunk import Chunk, Rules
 from spark_jobs.columns.numbers import Runs
 from spark_jobs.columns.piece import Piece, read, write
@@ -18,12 +18,12 @@ from spark_jobs.columns.places import Places
 from spark_jobs.columns.series import Series
 from spark_jobs.columns.survey import Run
 from spark_jobs.gtid import MalformedGtidSetError, parse
-from spark_jobs.schema import RUN
 from spark_jobs.state import facts
 from spark_jobs.state.cut import is_before
 from spark_jobs.state.facts import HAD, RAN, SAW, SHOWED, SPOKE, UNREAD, WROTE
 from spark_jobs.state.turns import Turns
 from spark_jobs.state.unions import united
+from spark_jobs.tables.schema import RUN
 
 COLUMNS: Final = (
     *(*RUN, "kind", "seq", "session", "ordinal", "user", "application", "class", "may_write"),

@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from spark_jobs.columns.arrays import NEVER, Flags, Numbers
+from spark_jobs.arrays import NEVER, Flags, Numbers
 from spark_jobs.columns.chunk import Rules
 from spark_jobs.columns.numbers import Runs
 from spark_jobs.columns.piece import Piece, read
 from spark_jobs.columns.survey import Run
 from spark_jobs.day import DAY_US, HOUR_US
-from spark_jobs.primary_history import Term
-from spark_jobs.schema import RUN
+from spark_jobs.primaries.primary_history import Term
+from spark_jobs.tables.schema import RUN
 
 TAIL_US: Final = HOUR_US
 """At least the records of so long before a day's end are not condensed."""

@@ -12,23 +12,24 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from pyspark.sql import functions as fn
 
-from spark_jobs import evidence, small_table
 from spark_jobs.columns.chunk import EVERYTHING, Chunk, Rules
 from spark_jobs.columns.numbers import Runs
 from spark_jobs.columns.piece import Piece, write
 from spark_jobs.columns.survey import Run
 from spark_jobs.day import Day, Period
-from spark_jobs.ingest import names
-from spark_jobs.schema import PARSED, RUN
+from spark_jobs.reads import evidence
+from spark_jobs.records.ingest import names
 from spark_jobs.state import ageing, condense, cut, make
 from spark_jobs.state.condense import Condensed
 from spark_jobs.state.make import Made, Unbacked
+from spark_jobs.tables import small_table
+from spark_jobs.tables.schema import PARSED, RUN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_jobs.columns.passes import Passes
-    from spark_jobs.primary_history import History
+    from spark_jobs.primaries.primary_history import History
     from spark_jobs.state.states import Staged
 
 _WEIGHED: Final = 200_000

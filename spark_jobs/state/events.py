@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as pads
 
+from spark_jobs.arrays import NEVER, Flags, Numbers, alike
 from spark_jobs.columns import hashes
-from spark_jobs.columns.arrays import NEVER, Flags, Numbers, alike
 from spark_jobs.columns.survey import Reign, Run, Server
 from spark_jobs.gtid import MalformedGtidSetError, parse
-from spark_jobs.schema import RUN
 from spark_jobs.state import facts
 from spark_jobs.state.facts import ASKED, MISSED, REIGNED, SKIPPED, UNNAMED
 from spark_jobs.state.turns import Turns
+from spark_jobs.tables.schema import RUN
 
 _OPENED: Final = (
     *(*RUN, "seq", "session", "user", "application", "role", "server_uuid", "incarnation"),

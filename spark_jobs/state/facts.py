@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_jobs.arrays import Numbers, alike, in_order, starts
 from spark_jobs.columns import sets
-from spark_jobs.columns.arrays import Numbers, alike, in_order, starts
-from spark_jobs.schema import RUN
 from spark_jobs.state.unions import united
+from spark_jobs.tables.schema import RUN
 
 (RAN, SPOKE, REIGNED, MISSED, SKIPPED, UNNAMED, UNREAD, WROTE, SAW, SHOWED, HAD, ASKED) = range(12)
 """Kinds of facts. "At its time" means `ended_us`.

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.columns.arrays import alike
+from spark_jobs.arrays import alike
 from spark_jobs.columns.survey import Reign, Run, Server
 from spark_jobs.gtid import GtidSet, parse
-from spark_jobs.primary_history import Term
-from spark_jobs.schema import RUN
+from spark_jobs.primaries.primary_history import Term
 from spark_jobs.state import ageing, events, facts
 from spark_jobs.state.facts import FACT, HAD, RAN, SAW, SHOWED, SPOKE, UNREAD, WROTE
 from spark_jobs.state.turns import Turns
+from spark_jobs.tables.schema import RUN
 
 _LASTING: Final = (RAN, SPOKE, WROTE, SAW, SHOWED, HAD, UNREAD)
 """Facts of the state before that are kept; the others are found anew in the records made of it."""

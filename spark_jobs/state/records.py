@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs import small_table
-from spark_jobs.columns.arrays import Numbers
+from spark_jobs.arrays import Numbers
 from spark_jobs.columns.numbers import SESSION_STRETCH, STRETCH
-from spark_jobs.schema import RECORD, RECORD_VERSION, RUN
 from spark_jobs.state import facts
 from spark_jobs.state.facts import (
     ASKED,
@@ -29,6 +27,8 @@ from spark_jobs.state.facts import (
     UNREAD,
     WROTE,
 )
+from spark_jobs.tables import small_table
+from spark_jobs.tables.schema import RECORD, RECORD_VERSION, RUN
 
 NO_SET: Final = "-"
 """Replaces any text that is no well-formed set."""

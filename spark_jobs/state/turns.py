@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.columns.arrays import Flags, Numbers, alike, starts
+from spark_jobs.arrays import Flags, Numbers, alike, starts
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.numbers import Runs
 from spark_jobs.columns.survey import Run, Server
 from spark_jobs.gtid import parse
-from spark_jobs.primary_history import Term
-from spark_jobs.schema import RUN
+from spark_jobs.primaries.primary_history import Term
 from spark_jobs.state import facts
 from spark_jobs.state.facts import ASKED, FACT, SAW, SHOWED, WROTE
+from spark_jobs.tables.schema import RUN
 
 _MOST: Final = 62
 """How many changes of one cluster are considered at most: the newest. Each is a bit of a code."""

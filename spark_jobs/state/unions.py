@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.columns.arrays import Numbers, starts
+from spark_jobs.arrays import Numbers, starts
 from spark_jobs.columns.series import greatest_so_far
 from spark_jobs.columns.sets import Sets
 from spark_jobs.gtid import GtidSet, parse

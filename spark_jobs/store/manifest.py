@@ -16,7 +16,7 @@ from typing import Final
 
 from spark_jobs.disk import write_whole
 from spark_jobs.markdown import plain
-from spark_jobs.segments import DamagedError, Segment, content
+from spark_jobs.records.segments import DamagedError, Segment, content
 
 _TAKE: Final = re.compile(r"take=([1-9][0-9]*)\.jsonl")
 

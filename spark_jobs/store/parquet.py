@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
-from spark_jobs import ingest, take
 from spark_jobs.day import HOUR_US
-from spark_jobs.schema import PARSED
-from spark_jobs.segments import Segments
+from spark_jobs.records import ingest, take
+from spark_jobs.records.segments import Segments
+from spark_jobs.records.take import Kept
 from spark_jobs.store.store import Counts, Span, Store
-from spark_jobs.take import Kept
+from spark_jobs.tables.schema import PARSED
 
 
 def stage(spark: SparkSession, paths: Sequence[Path], folder: Path) -> dict[str, Counts]:

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from spark_jobs.day import DAY_US, HOUR_US, Day, Period, hour_us
 from spark_jobs.disk import sync, sync_all
-from spark_jobs.segments import Readable, Segment, readable
+from spark_jobs.records.segments import Readable, Segment, readable
 from spark_jobs.store.manifest import Digest, Manifest, Taken
 
 _DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/")

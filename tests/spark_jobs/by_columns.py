@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs import clusters, small_table
 from spark_jobs.columns import calm, doubts, hashes, plan, series, settle, survey, tellings
 from spark_jobs.columns.chunk import EVERYTHING, Rules
 from spark_jobs.columns.piece import Piece, pieces
 from spark_jobs.columns.steps import Liar
-from spark_jobs.primary_history import Confirmation, Gaps, Term
-from spark_jobs.schema import RECORD
+from spark_jobs.primaries import clusters
+from spark_jobs.primaries.primary_history import Confirmation, Gaps, Term
+from spark_jobs.tables import small_table
+from spark_jobs.tables.schema import RECORD
 from tests.spark_jobs import without_spark
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.without_spark import Before, Key, _facts, _history, _number, _past

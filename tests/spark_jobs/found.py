@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import fields
 
-from spark_jobs.findings import Findings
-from spark_jobs.incident import Incident
-from spark_jobs.results import Summary
-from spark_jobs.row import Row
+from spark_jobs.findings.findings import Findings
+from spark_jobs.findings.incident import Incident
+from spark_jobs.findings.results import Summary
+from spark_jobs.tables.row import Row
 from spark_jobs.verdict import Finding, Lapse, Verdict
 
 GTID = "168066ae-e53d-11f1-b607-02fc00000001"

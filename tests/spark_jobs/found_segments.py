@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from spark_jobs.segments import Segments, list_segments, make_readable
+from spark_jobs.records.segments import Segments, list_segments, make_readable
 
 
 def find_segments(log: Path, scratch: Path, out: Path | None = None) -> Segments:

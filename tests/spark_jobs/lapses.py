@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Iterator
 from random import Random
 
 from protocol.gtid import GtidSet
-from spark_jobs import false_proofs
-from spark_jobs.false_proofs import FalseProofs
-from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.run_procedure import (
+from spark_jobs.procedure import false_proofs
+from spark_jobs.procedure.false_proofs import FalseProofs
+from spark_jobs.procedure.run_procedure import (
     ANSWERED,
     ASKED,
     CLAIMED,
@@ -20,6 +19,7 @@ from spark_jobs.run_procedure import (
     Lapsed,
     Procedure,
 )
+from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.routing_log import Run

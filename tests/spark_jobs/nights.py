@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import nightly
 from spark_jobs.day import Day
-from spark_jobs.findings import Findings
-from spark_jobs.row import Row
+from spark_jobs.findings.findings import Findings
+from spark_jobs.tables.row import Row
 from spark_jobs.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
-    from spark_jobs.log import Log
+    from spark_jobs.audit.log import Log
 
 
 class NoSpark:

@@ -69,8 +69,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
 def parsed(
     spark: "SparkSession", paths: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> "tuple[DataFrame, list[Piece]]":
-    from spark_jobs import take
     from spark_jobs.columns.piece import pieces
+    from spark_jobs.records import take
 
     folder = tmp_path_factory.mktemp("parsed") / "records"
     kept = take.all_in(spark, paths, folder)
@@ -90,11 +90,13 @@ def tallies(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "dict[str, Tally]":
     """Of records and of reads, as an audit makes them of pieces."""
-    from spark_jobs import consistency_audit, ingest, primary_history
     from spark_jobs.columns import traffic
     from spark_jobs.columns.chunk import EVERYTHING
     from spark_jobs.columns.piece import pieces, read
-    from spark_jobs.timestamps import published
+    from spark_jobs.primaries import primary_history
+    from spark_jobs.reads import consistency_audit
+    from spark_jobs.records import ingest
+    from spark_jobs.tables.timestamps import published
 
     lines, files = parsed
     records = ingest.number(lines)
@@ -114,7 +116,7 @@ def tallies(
 
 
 def test_replication_lag(lines: "DataFrame") -> None:
-    from spark_jobs import replication
+    from spark_jobs.audit import replication
 
     _, first, second = (
         row.asDict() for row in replication.transform(replication.told(lines)).collect()
@@ -130,7 +132,7 @@ def test_replication_lag(lines: "DataFrame") -> None:
 
 
 def test_replication_lag_by_hour(lines: "DataFrame") -> None:
-    from spark_jobs import replication
+    from spark_jobs.audit import replication
 
     first, second = (row.asDict() for row in replication.by_hour(replication.told(lines)).collect())
     assert [first[name] for name in ("hour_us", "server", "source")] == [0, "r1:3306", P]
@@ -145,7 +147,7 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
     from pyspark.sql.types import LongType, StringType
 
     from routing.record import LAG
-    from spark_jobs.schema import REPLICATED, WAITING
+    from spark_jobs.tables.schema import REPLICATED, WAITING
 
     types = {str: StringType(), int: LongType()}
     for name, schema in (("applied", REPLICATED), ("waits", WAITING)):
@@ -155,7 +157,7 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
 
 
 def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
-    from spark_jobs import replication
+    from spark_jobs.audit import replication
     from spark_jobs.columns import lag_analysis
 
     rows = lag_analysis.lag(tallies["lag"])

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from spark_jobs import audit, disk, nightly
-from spark_jobs.findings import Findings
+from spark_jobs import disk, nightly
+from spark_jobs.audit import audit
+from spark_jobs.findings.findings import Findings
 from spark_jobs.stop_signals import Stopped
 from tests.spark_jobs.found import findings
 from tests.spark_jobs.nights import NoSpark
@@ -137,7 +138,7 @@ def test_tables_are_replaced_together_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     pytest.importorskip("pyspark")
-    from spark_jobs import take
+    from spark_jobs.records import take
 
     log, out = tmp_path / "log", tmp_path / "out"
     run = Run()

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import audit, nightly
+from spark_jobs import nightly
+from spark_jobs.audit import audit
 from spark_jobs.day import Day
-from spark_jobs.findings import Findings
-from spark_jobs.results import read_summary
+from spark_jobs.findings.findings import Findings
+from spark_jobs.findings.results import read_summary
 from tests.spark_jobs.nights import Nights, NoSpark
 
 if TYPE_CHECKING:
-    from spark_jobs.log import Log
+    from spark_jobs.audit.log import Log
 
 DAY = Day.parse("2026-11-30")
 

@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scripts.ports import reserve_port
-from spark_jobs import audit, live, nightly
+from spark_jobs import live, nightly
+from spark_jobs.audit import audit
 from spark_jobs.day import HOUR_US, Day, hour_us
 from spark_jobs.live import Live
 from spark_jobs.options import Options
@@ -26,7 +27,7 @@ from tests.spark_jobs.simulation import PROMISES, Simulation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.log import Log
+    from spark_jobs.audit.log import Log
 
 DAY = Day.parse("2026-11-30")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_jobs.markdown import brief, code, counted, escaped, moment, plain, span, table
-from spark_jobs.row import Row
+from spark_jobs.tables.row import Row
 
 
 @pytest.mark.parametrize(

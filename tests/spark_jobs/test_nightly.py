@@ -407,7 +407,7 @@ def test_without_a_log(
 def test_a_spark_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spark_jobs import take
+    from spark_jobs.records import take
 
     def fail(spark: "SparkSession", *_: object) -> None:
         spark.sql("select raise_error('no room')").collect()
@@ -517,7 +517,7 @@ def test_damaged_segments_cost_their_own_records(
 def test_a_segment_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spark_jobs import take
+    from spark_jobs.records import take
 
     (kept,) = save(tmp_path, clean())
     (gone,) = save(tmp_path, clean("b2"))

@@ -29,7 +29,9 @@ P = UUID["primary"]
 
 
 def judge(spark: "SparkSession", log: Path, scratch: Path) -> tuple["DataFrame", "DataFrame"]:
-    from spark_jobs import consistency_audit, ingest, primary_history
+    from spark_jobs.primaries import primary_history
+    from spark_jobs.reads import consistency_audit
+    from spark_jobs.records import ingest
 
     parsed = ingest.parse(ingest.read(spark, find_segments(log, scratch)))
     records = ingest.number(parsed).persist()
@@ -118,7 +120,10 @@ def _both(log: Simulation) -> None:
 def test_wrong_clocks_cause_no_alarm_and_hide_nothing(
     spark: "SparkSession", tmp_path: Path, failover: bool
 ) -> None:
-    from spark_jobs import clocks, consistency_audit, ingest, primary_history
+    from spark_jobs.clocks import clocks
+    from spark_jobs.primaries import primary_history
+    from spark_jobs.reads import consistency_audit
+    from spark_jobs.records import ingest
 
     planted: dict[tuple[object, object], str] = {}
     lost: dict[str, GtidSet] = {}
@@ -218,7 +223,9 @@ def lying_waits() -> Run:
 
 @pytest.mark.deep  # the same is judged without Spark in test_many_seeds.py
 def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs import causes, ingest, procedure
+    from spark_jobs.audit import causes
+    from spark_jobs.procedure import procedure
+    from spark_jobs.records import ingest
 
     planted: dict[tuple[object, object], str] = {}
     for seed, lapse in enumerate((None, *Lapse), 41):
@@ -250,7 +257,9 @@ def test_clocks_set_back_and_torn_ends_are_told_apart_as_without_spark(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     # Their steps show by begins and by proofs; 263 lacks a question that a crash took.
-    from spark_jobs import clocks, ingest, procedure
+    from spark_jobs.clocks import clocks
+    from spark_jobs.procedure import procedure
+    from spark_jobs.records import ingest
 
     for kind, seed in (("set back", 846), ("set back", 862), ("set back", 504), ("cut", 263)):
         log = simulated(seed, 300)

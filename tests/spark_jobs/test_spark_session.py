@@ -91,7 +91,7 @@ def test_the_archive_has_all_that_executors_import(tmp_path: Path) -> None:
     pack(tmp_path / "modules.zip")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "import protocol.gtid, spark_jobs.judge, spark_jobs.gtid as g; print(g.__file__);"
+        "import protocol.gtid, spark_jobs.reads.judge, spark_jobs.gtid as g; print(g.__file__);"
         "from importlib.resources import files; report = files('spark_jobs.report');"
         "[(report / name).read_text() for name in ('page.css', 'page.html.jinja')]"
     )

@@ -13,14 +13,16 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import NamedTuple, TypeVar
 
-from spark_jobs import clock_evidence, clocks, clusters, evidence, primary_snapshots
-from spark_jobs.clock_offsets import solve
-from spark_jobs.event import Event as JudgeEvent
+from spark_jobs.clocks import clock_evidence, clocks
+from spark_jobs.clocks.clock_offsets import solve
 from spark_jobs.gtid import MalformedGtidSetError, parse
-from spark_jobs.judge import Judge
-from spark_jobs.primary_history import Confirmation, Gaps, Term
+from spark_jobs.primaries import clusters, primary_snapshots
+from spark_jobs.primaries.primary_history import Confirmation, Gaps, Term
 from spark_jobs.promise import CLUSTER_LEVELS, OWN_LEVELS, SCOPES, SEEN_LEVELS
-from spark_jobs.schema import JUDGED
+from spark_jobs.reads import evidence
+from spark_jobs.reads.event import Event as JudgeEvent
+from spark_jobs.reads.judge import Judge
+from spark_jobs.tables.schema import JUDGED
 from tests.spark_jobs.lapses import lapses
 from tests.spark_jobs.oracle import Record
 

@@ -20,8 +20,8 @@ from tests.spark_jobs.simulation import Simulation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.deduplication import Deduplicated
-    from spark_jobs.primary_history import History
+    from spark_jobs.audit.deduplication import Deduplicated
+    from spark_jobs.primaries.primary_history import History
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -32,7 +32,7 @@ class Compared:
     """A log, judged by columns and record by record."""
 
     def __init__(self, spark: "SparkSession", folder: Path, *runs: Run) -> None:
-        from spark_jobs import take
+        from spark_jobs.records import take
 
         self._spark, self._folder = spark, folder
         save(folder / "log", *runs)
@@ -48,15 +48,13 @@ class Compared:
         self, period: Hours | None = None, clock_error_us: int = 0
     ) -> dict[tuple[str, int], str | None]:
         """Judge twice and compare; of each read, what columns found, or None."""
-        from spark_jobs import (
-            clocks,
-            consistency_audit,
-            ingest,
-            judgement,
-            primary_history,
-            procedure,
-        )
-        from spark_jobs.statement import judged_in
+        from spark_jobs.audit import judgement
+        from spark_jobs.clocks import clocks
+        from spark_jobs.primaries import primary_history
+        from spark_jobs.procedure import procedure
+        from spark_jobs.reads import consistency_audit
+        from spark_jobs.records import ingest
+        from spark_jobs.records.statement import judged_in
 
         once = self.look(period)
         out = self._folder / "out"
@@ -179,7 +177,9 @@ def test_where_clocks_differ(spark: "SparkSession", tmp_path: Path, seed: int) -
 def test_what_is_beside_a_period_counts_and_is_not_judged(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    from spark_jobs import consistency_audit, primary_history, procedure
+    from spark_jobs.primaries import primary_history
+    from spark_jobs.procedure import procedure
+    from spark_jobs.reads import consistency_audit
 
     compared = Compared(spark, tmp_path, *simulated(2, 4, 5))
     records = compared.look().records

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.findings import Findings
-from spark_jobs.log import Log
+from spark_jobs.audit.log import Log
+from spark_jobs.findings.findings import Findings
 from spark_jobs.verdict import Verdict
 from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Run, save
@@ -42,7 +42,8 @@ def test_a_time_that_cannot_be_is_no_error(spark: "SparkSession", tmp_path: Path
 
 
 def judged(spark: "SparkSession", place: Path, run: Run, scratch: Path | None = None) -> Findings:
-    from spark_jobs import audit, take
+    from spark_jobs.audit import audit
+    from spark_jobs.records import take
 
     save(place, run)
     (place / "unpacked").mkdir()

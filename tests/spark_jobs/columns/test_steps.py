@@ -46,7 +46,7 @@ class Steps:
 
 @pytest.mark.deep  # test_agreement.py compares whole audits, the procedure among it
 def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs import clusters, primary_history
+    from spark_jobs.primaries import clusters, primary_history
 
     it = Steps()
     run = it.run

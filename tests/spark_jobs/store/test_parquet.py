@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
-from spark_jobs.segments import list_segments
+from spark_jobs.records.segments import list_segments
 from spark_jobs.store.store import Span, Store
 from tests.spark_jobs import routing_log
 from tests.spark_jobs.found_segments import find_segments
@@ -26,14 +26,14 @@ assert DAY.begin_us == routing_log.DAY_US
 
 
 def rows(table: "DataFrame") -> list[tuple[object, ...]]:
-    from spark_jobs.schema import PARSED
+    from spark_jobs.tables.schema import PARSED
 
     names = [name for name in PARSED.names if name != "line"]
     return sorted((tuple(row) for row in table.select(names).collect()), key=repr)
 
 
 def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs import ingest
+    from spark_jobs.records import ingest
     from spark_jobs.store import parquet
 
     log, clock = tmp_path / "[log]", Clock(DAY.before.begin_us - 1000)

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from spark_jobs.day import Day
-from spark_jobs.segments import content, list_segments
+from spark_jobs.records.segments import content, list_segments
 from spark_jobs.store.manifest import ChangedSegmentError, Manifest
 from spark_jobs.store.store import BATCH_BYTES, Counts, Span, Store, Took
 

@@ -1,0 +1,1 @@
+"""One audit: from the records of a log to its findings and tables."""

@@ -1,0 +1,189 @@
+"""One audit: from the lines of a log to findings and tables."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.audit.log import Log
+from spark_jobs.findings.findings import SHOWN, Findings
+from spark_jobs.findings.incident import divide
+from spark_jobs.tables.row import Row
+from spark_jobs.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+_EXAMPLES: Final = 5
+"""How many reads that were not judged a report shows, of each finding."""
+
+
+def judge(
+    spark: "SparkSession",
+    log: Log,
+    out: Path,
+    clock_error_us: int = 0,
+    min_coverage: float = 1.0,
+    stage: Callable[[str], None] = lambda _name: None,
+) -> Findings:
+    """Judge a log and write its tables.
+
+    Args:
+        spark: a session.
+        log: what to judge.
+        out: directory for the tables, one Parquet directory each; earlier ones are replaced.
+        clock_error_us: by how much the clocks of proxies may differ, µs; where the log shows a
+            larger difference, that counts.
+        min_coverage: share of the promised reads that must have been judged for a verdict.
+        stage: is called with the name of each stage that begins.
+    """
+    from spark_jobs.audit import (
+        causes,
+        deduplication,
+        judgement,
+        log_integrity,
+        related_records,
+        replication,
+        unreported,
+    )
+    from spark_jobs.binlogs import binlog_findings
+    from spark_jobs.clocks import clocks
+    from spark_jobs.columns import consistency_tally, gtid_growth, lag_analysis, routing_mix
+    from spark_jobs.primaries import primary_history
+    from spark_jobs.reads import consistency_audit
+    from spark_jobs.state import end
+    from spark_jobs.tables import report_schema, schema, small_table
+
+    def keep(rows: Sequence[Mapping[str, object]], of: "StructType", title: str) -> list[Row]:
+        small_table.write(rows, of, out / title)
+        return [Row(row) for row in rows]
+
+    def collect(table: "DataFrame") -> list[Row]:
+        return [Row(row.asDict(recursive=True)) for row in table.collect()]
+
+    def rows_of(table: "DataFrame") -> list[dict[str, object]]:
+        return [row.asDict(recursive=True) for row in table.collect()]
+
+    def during(table: "DataFrame", column: str) -> "DataFrame":
+        """The rows in the judged period: the others were read only to judge these."""
+        if log.period is None:
+            return table
+        return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
+
+    # Workers cache opened files by directory, so each audit needs a directory of a new name.
+    scratch = Path(tempfile.mkdtemp(prefix="columns-", dir=log.scratch))
+    persisted: list[DataFrame] = []
+    try:
+        stage("reading records")
+        once = deduplication.look(spark, log, scratch, persisted)
+        passes, survey = once.passes, once.passes.found
+        spans = {
+            run: clocks.Span(its.from_us, its.to_us, its.records)
+            for run, its in survey.runs.items()
+        }
+        found = clocks.learn(once.records, spans, is_steady=passes.is_steady)
+        error_us = max(found.error_us, clock_error_us)
+        judged = judgement.reach(once, found, error_us, out, stage, persisted)
+        if log.ends is not None and log.period is not None and found.agree:
+            stage("keeping what the next day begins with")
+            audited = end.Audited(
+                passes=passes,
+                records=judged.timed,
+                history=judged.history,
+                laid=judged.laid,
+                day=log.period,
+                before=None if once.before is None else once.before.facts,
+                live=log.lines.live,
+            )
+            end.write_state(audited, log.ends)
+        stage("summing up")
+        tables, timed = judged.tables, judged.timed
+        told = during(log.lines.parsed.where("fault is null"), "arrived_us").select("line")
+        lagging = replication.told(told).persist()
+        persisted.append(lagging)
+        replicated = rows_of(replication.transform(lagging)) if survey.lagging else []
+        hourly = rows_of(replication.by_hour(lagging)) if survey.lagging else []
+        minutes = lag_analysis.minutes(tables["minutes"])
+        worst = [row["minute_us"] for row in minutes if isinstance(row["minute_us"], int)]
+        written = passes.of_minutes(worst).get("written")
+        verdicts = consistency_tally.verdicts(tables["verdicts"])
+        told_verdicts = {row["verdict"] for row in verdicts}
+        lost = keep(
+            rows_of(during(primary_history.lost(judged.history.past), "asked_us")),
+            schema.LOST,
+            "lost",
+        )
+        is_violated = Verdict.VIOLATION.value in told_verdicts
+        incidents = causes.find(judged, lost, is_violated=is_violated)
+        undecided = []
+        if Verdict.NOT_JUDGED.value in told_verdicts:
+            undecided = collect(
+                consistency_audit.examples(judged.reads, Verdict.NOT_JUDGED, _EXAMPLES)
+            )
+        first = [incident.read for incident in divide(incidents, SHOWN)[0]]
+        drawn = [*(read for read in first if read is not None), *undecided]
+        scenes = related_records.transform(
+            timed, spark.createDataFrame([read.as_dict() for read in drawn], schema.JUDGED)
+        )
+        past_proxies = unreported.count(survey, judged.told, judged.history.clusters)
+        return Findings(
+            log=log.name,
+            complete=log.complete,
+            live=log.live,
+            unread=log.unread,
+            unknown=log.unknown,
+            damaged={**log.lines.damaged, **log.damaged},
+            min_coverage=min_coverage,
+            notes=[*log.notes, *found.sentences, *past_proxies.sentences],
+            unreported=past_proxies.transactions,
+            faults=keep(log_integrity.faults(survey), schema.FAULTS, "faults"),
+            runs=keep(
+                log_integrity.runs(survey, passes.missing(), once.repeats), schema.RUNS, "runs"
+            ),
+            lapsed=judged.lapses,
+            incidents=incidents,
+            clocks=keep(found.rows(), schema.CLOCKS, "clocks"),
+            verdicts=keep(verdicts, schema.VERDICTS, "verdicts"),
+            lost=lost,
+            undecided=undecided,
+            scenes=collect(scenes) if drawn else [],
+            understated=consistency_tally.understated(tables["understated"]),
+            lag=keep(lag_analysis.lag(tables["lag"]), schema.LAG, "lag"),
+            replication=keep(replicated, schema.REPLICATION, "replication"),
+            replication_hours=keep(hourly, report_schema.REPLICATION_HOURS, "replication_hours"),
+            waits=keep(lag_analysis.waits(tables["waits"]), report_schema.WAITS, "waits"),
+            hours=keep(lag_analysis.hours(tables["hours"]), report_schema.HOURS, "hours"),
+            minutes=keep(
+                lag_analysis.with_written(minutes, written), report_schema.MINUTES, "minutes"
+            ),
+            foregone=keep(
+                lag_analysis.foregone(
+                    tables["foregone"], tables["fallbacks"], tables["probes"], replicated
+                ),
+                report_schema.FOREGONE,
+                "foregone",
+            ),
+            growth=keep(gtid_growth.growth(tables["growth"]), report_schema.GROWTH, "growth"),
+            pinned=keep(routing_mix.pinned(tables["pinned"]), report_schema.PINNED, "pinned"),
+            pinned_users=keep(
+                routing_mix.pinned_users(tables["pinned"]), report_schema.PINNED, "pinned_users"
+            ),
+            mix=keep(routing_mix.mix(tables["mix"]), schema.MIX, "mix"),
+            fallbacks=keep(
+                routing_mix.fallbacks(tables["fallbacks"]), schema.FALLBACKS, "fallbacks"
+            ),
+            errors=keep(routing_mix.errors(tables["errors"]), schema.ERRORS, "errors"),
+            clock_error_us=error_us,
+            binlogs=None
+            if log.binlogs is None
+            else binlog_findings.look(
+                spark, log.binlogs, timed, out, error_us, clock_error_us, log.period
+            ),
+        )
+    finally:
+        for table in persisted:
+            table.unpersist()
+        shutil.rmtree(scratch, ignore_errors=True)

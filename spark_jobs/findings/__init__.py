@@ -1,0 +1,1 @@
+"""What an audit found, as incidents, counter-examples and results that are kept."""

@@ -1,0 +1,273 @@
+"""Keeps the judgements of days; none is ever overwritten.
+
+A judgement of a day is a folder, ``days/date=YYYY-MM-DD/judgement=N``, with a summary, a report and
+tables. It is made under another name and renamed when it is complete, so a folder of that name
+always holds a whole judgement. The one with the highest number is the newest; earlier ones stay.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.day import Day
+from spark_jobs.disk import sync, sync_all
+from spark_jobs.findings.findings import Findings
+from spark_jobs.markdown import counted
+from spark_jobs.verdict import Verdict
+
+VERSION: Final = 1
+"""Version of the layout and of summaries. It changes with a new meaning, not with a new field."""
+
+TABLES_VERSION: Final = 2
+"""Version of the tables. It changes where a column goes, or changes its type or its meaning; a new
+column does not change it. Version 1 had whole microseconds in place of timestamps."""
+
+_JUDGEMENT: Final = re.compile(r"judgement=([1-9][0-9]*)")
+_STAGED: Final = "_staged"
+_SUMMARY: Final = "summary.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One judgement of one day, in figures.
+
+    Attributes:
+        version: VERSION.
+        tables: version of the tables beside it (`docs/audit-tables.md`).
+        date: the day, ``YYYY-MM-DD``.
+        judgement: its number, from 1.
+        judged_us: when the judgement began, UTC µs.
+        duration_s: how long it took.
+        take: the newest take of segments that it knew (`store`).
+        warm_up: the day before; it was read and not judged, if there was no state (`state`).
+        exit_code: see `findings`.
+        verdict: the verdict in a few words.
+        explanation: the sentences that go with the verdict.
+        statements: how many statements arrived on the day.
+        missing: how many records of the day the log lacks.
+        torn: how many lines of the day's segments are torn.
+        damaged: how many lines of the day's segments are damaged.
+        foreign: how many lines of the day's segments are foreign.
+        reads: how many reads there were.
+        promised: how many reads were answered by a server and had a promise.
+        ok: how many promises were kept.
+        violations: how many promises were not kept.
+        not_judged: how many promises could not be judged.
+        given_up: how many promises the policy `stale` gave up.
+        understated: how many reads are ok by luck.
+        coverage: share of the promised reads that could be judged, 0 to 1.
+        min_coverage: coverage below which there is no verdict.
+        lost: how many answers of primaries lacked acknowledged writes.
+        lapses: how many reads had no valid proof (`procedure`).
+        contradicted: how many WAITs binary logs contradict; 0 if none were given.
+        clock_error_us: by how much clocks were assumed to differ.
+        verdicts: rows of `schema.VERDICTS`.
+    """
+
+    version: int = VERSION
+    tables: int = TABLES_VERSION
+    date: str
+    judgement: int
+    judged_us: int
+    duration_s: float
+    take: int
+    warm_up: str
+    exit_code: int
+    verdict: str
+    explanation: str
+    statements: int
+    missing: int
+    torn: int
+    damaged: int
+    foreign: int
+    reads: int
+    promised: int
+    ok: int
+    violations: int
+    not_judged: int
+    given_up: int
+    understated: int
+    coverage: float
+    min_coverage: float
+    lost: int
+    lapses: int
+    contradicted: int
+    clock_error_us: int
+    verdicts: Sequence[Mapping[str, str | int]]
+
+    def changes(self, before: "Summary") -> list[str]:
+        """Describe the differences between this judgement of the day and the one before it."""
+        told = []
+        if self.verdict != before.verdict:
+            told.append(f"the verdict was “{before.verdict}” and is “{self.verdict}”")
+        for name, noun in _COMPARED.items():
+            was, now = getattr(before, name), getattr(self, name)
+            if was != now:
+                told.append(f"{noun}: {was:,}, now {now:,}")
+        return told
+
+
+_COMPARED: Final = {
+    "statements": "statements",
+    "promised": "reads with a promise",
+    "violations": "violations",
+    "not_judged": "not judged",
+    "given_up": "given up",
+    "lost": "answers of primaries that lacked acknowledged writes",
+    "lapses": "reads without a valid proof",
+    "contradicted": "WAITs that binary logs contradict",
+    "missing": "missing records",
+    "torn": "torn lines",
+    "damaged": "damaged lines",
+    "foreign": "foreign lines",
+}
+"""The fields by which two judgements of a day are compared, and how sentences call them."""
+
+
+def summarize(
+    findings: Findings,
+    *,
+    day: Day,
+    judgement: int,
+    judged_us: int,
+    duration_s: float,
+    take: int,
+) -> Summary:
+    """Summarize a judgement."""
+    faults = dict.fromkeys(("torn", "damaged", "foreign"), 0)
+    for row in findings.faults:
+        faults[row.text("fault")] += row.number("lines")
+    return Summary(
+        date=str(day),
+        judgement=judgement,
+        judged_us=judged_us,
+        duration_s=round(duration_s, 3),
+        take=take,
+        warm_up=str(day.before),
+        exit_code=findings.exit_code,
+        verdict=findings.verdict,
+        explanation=findings.explanation,
+        statements=findings.in_runs("statements"),
+        missing=findings.in_runs("missing"),
+        **faults,
+        reads=findings.reads(),
+        promised=findings.promised,
+        ok=findings.reads(Verdict.OK),
+        violations=findings.reads(Verdict.VIOLATION),
+        not_judged=findings.reads(Verdict.NOT_JUDGED),
+        given_up=findings.reads(Verdict.GIVEN_UP),
+        understated=findings.understated,
+        coverage=findings.coverage,
+        min_coverage=findings.min_coverage,
+        lost=len(findings.lost),
+        lapses=findings.lapsed,
+        contradicted=findings.contradicted,
+        clock_error_us=findings.clock_error_us,
+        verdicts=[
+            {
+                **{name: row.text(name) for name in ("level", "scope", "verdict", "finding")},
+                "reads": row.number("reads"),
+            }
+            for row in findings.verdicts
+        ],
+    )
+
+
+class Results:
+    """The judgements below one directory."""
+
+    def __init__(self, out: Path) -> None:
+        """Open the audit's directory, which may have no judgement yet."""
+        self._days = out / "days"
+
+    def days(self) -> list[Day]:
+        """The days that have been judged, oldest first."""
+        found = []
+        for folder in self._days.glob("date=*"):
+            try:
+                day = Day.parse(folder.name.removeprefix("date="))
+            except ValueError:
+                continue
+            if self.judgements(day):
+                found.append(day)
+        return sorted(found)
+
+    def judgements(self, day: Day) -> list[Path]:
+        """Folders of a day's judgements, oldest first."""
+        folder = self._days / f"date={day}"
+        found = {
+            int(match[1]): path
+            for path in (folder.iterdir() if folder.is_dir() else ())
+            if (match := _JUDGEMENT.fullmatch(path.name))
+        }
+        return [found[number] for number in sorted(found)]
+
+    def next_number(self, day: Day) -> int:
+        """The number of a day's next judgement."""
+        earlier = self.judgements(day)
+        return 1 + (int(earlier[-1].name.partition("=")[2]) if earlier else 0)
+
+    def newest(self, day: Day) -> Summary | None:
+        """The summary of a day's newest judgement; None if there is none.
+
+        Raises:
+            OSError: its summary cannot be read; the message names it.
+        """
+        earlier = self.judgements(day)
+        return read_summary(earlier[-1]) if earlier else None
+
+    def place(self, day: Day, number: int) -> Path:
+        """The folder for a day's judgement."""
+        return self._days / f"date={day}" / f"judgement={number}"
+
+    def stage(self) -> Path:
+        """Make an empty folder for a judgement; remains of an audit that died are removed."""
+        staged = self._days / _STAGED
+        if staged.exists():
+            shutil.rmtree(staged)
+        staged.mkdir(parents=True)
+        return staged
+
+    def keep(self, staged: Path, day: Day, summary: Summary) -> Path:
+        """Move a staged judgement to its place.
+
+        Raises:
+            OSError: it cannot be written, or another judgement has this number.
+        """
+        (staged / _SUMMARY).write_text(
+            json.dumps(asdict(summary), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
+        place = self.place(day, summary.judgement)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        sync_all(staged)
+        staged.rename(place)
+        sync(place.parent)
+        return place
+
+
+def read_summary(folder: Path) -> Summary:
+    """Read a judgement's summary.
+
+    Raises:
+        OSError: it cannot be read, or has another version; the message names it.
+    """
+    path = folder / _SUMMARY
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["version"] != VERSION:
+            raise OSError(f"{path} is of version {values['version']}, not {VERSION}.")
+        values.setdefault("tables", 1)
+        return Summary(**{field.name: values[field.name] for field in fields(Summary)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{path} is no summary of a judgement: {error!r}") from error
+
+
+def told_changes(now: Summary, before: Summary) -> str:
+    """A sentence on how a new judgement differs from the one before it."""
+    changed = now.changes(before)
+    what = "; ".join(changed) if changed else "nothing changed"
+    return f"{now.date} was judged {counted(now.judgement - 1, 'time')} before: {what}."

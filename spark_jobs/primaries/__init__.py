@@ -1,0 +1,1 @@
+"""Which proxies serve one cluster, and the history of its primaries' whole sets."""

@@ -1,0 +1,1 @@
+"""The judge: whether each read saw what its level promises, one record after the other."""

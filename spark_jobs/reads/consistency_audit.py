@@ -1,0 +1,137 @@
+"""Judges whether every read saw what its level promises.
+
+What a read had to see follows from the writes and the times of other records (`groups`, `judge`).
+Whether its server could show that follows from what servers said themselves (`evidence`,
+`primary_history`).
+
+The audit must trust what the log alone cannot show: that ``own_gtids`` is what the server reported,
+that ``own_known`` is true only if the command committed nothing without a known GTID, and that a
+primary shows the writes that it acknowledged.
+"""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from spark_jobs.ordered_pass import ordered_pass
+from spark_jobs.primaries.primary_history import History
+from spark_jobs.reads import evidence, groups, relevant_records
+from spark_jobs.reads.judge import Judge
+from spark_jobs.tables.schema import JUDGED, RUN
+from spark_jobs.tables.timestamps import computed, published, published_schema
+from spark_jobs.verdict import Verdict
+
+
+def write(
+    records: DataFrame,
+    history: History,
+    folder: Path,
+    clock_error_us: int = 0,
+    unsteady: frozenset[str] = frozenset(),
+    left: DataFrame | None = None,
+) -> DataFrame:
+    """Judge reads record by record, and write the result.
+
+    Args:
+        records: NUMBERED without repeats.
+        history: the primary's, of the same records.
+        folder: takes the judged reads as Parquet, beside those already there.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+        unsteady: proxies whose own records may be out of order by the clocks' error.
+        left: the reads to be judged (`columns.settle.LEFT`); None for all.
+
+    Returns:
+        JUDGED: one row per read, including those already there.
+    """
+    judged = transform(records, history, clock_error_us, unsteady, left)
+    published(judged).write.mode("append").parquet(str(folder))
+    return kept(records.sparkSession, folder)
+
+
+def kept(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read the judged reads: JUDGED."""
+    return computed(spark.read.schema(published_schema(JUDGED)).parquet(str(folder)), JUDGED)
+
+
+def transform(
+    records: DataFrame,
+    history: History,
+    clock_error_us: int = 0,
+    unsteady: frozenset[str] = frozenset(),
+    only: DataFrame | None = None,
+) -> DataFrame:
+    """Judge every read that is to be judged, record by record.
+
+    Args:
+        records: NUMBERED without repeats.
+        history: the primary's, of the same records.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+        unsteady: proxies whose own records may be out of order by the clocks' error.
+        only: the reads to be judged (`columns.settle.LEFT`); None for all.
+
+    Returns:
+        JUDGED: one row per read.
+    """
+    if only is None:
+        backing = evidence.transform(records, history)
+        events = groups.transform(records, backing, history, clock_error_us)
+    else:
+        relevant = relevant_records.find(records, only, history)
+        backing = evidence.transform(records, history, relevant.claims)
+        events = groups.transform(relevant.records, backing, history, clock_error_us)
+        events = _of(events, only)
+    known = {
+        "terms": history.terms,
+        "confirmations": history.confirmations,
+        "gaps": history.gaps,
+        "unplaced": history.unplaced,
+        "successions": history.successions,
+        "unsteady": unsteady,
+        "clock_error_us": clock_error_us,
+        "since_us": history.since_us,
+    }
+    handler = type("_JudgeWithHistory", (Judge,), known)
+    return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)
+
+
+def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
+    """Keep the events of these reads' groups, in which only these reads are judged."""
+    hashed = groups.hashed(groups.key()).alias("group")
+    which = (
+        reads.withColumn("kind", fn.col("owed_in"))
+        .select(*RUN, "seq", hashed)
+        .withColumn("wanted", fn.lit(True))
+    )
+    whose = which.select("group").distinct()
+    return (
+        events.withColumn("group", groups.hashed(fn.col("key")))
+        .join(whose, "group", "left_semi")
+        .join(which, [*RUN, "seq", "group"], "left")
+        .withColumn("judges", fn.col("judges") & fn.coalesce("wanted", fn.lit(False)))
+        .where(fn.col("judges") | fn.col("learns"))
+        .select(*groups.COLUMNS)
+    )
+
+
+def examples(judged: DataFrame, verdict: Verdict, most: int) -> DataFrame:
+    """Pick the first few reads of each finding under a verdict.
+
+    Args:
+        judged: JUDGED.
+        verdict: the verdict.
+        most: reads per finding.
+
+    Returns:
+        JUDGED.
+    """
+    order = ("arrived_us", *RUN, "seq")
+    place = fn.row_number().over(Window.partitionBy("finding").orderBy(*order))
+    return (
+        judged.select(JUDGED.names)
+        .where(fn.col("verdict") == verdict.value)
+        .withColumn("place", place)
+        .where(fn.col("place") <= most)
+        .orderBy("finding", "place")
+        .select(JUDGED.names)
+    )
