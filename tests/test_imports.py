@@ -61,7 +61,7 @@ FOLDERS = {
     ),
     "spark_jobs": (
         *("gtid", "tables", "records", "clocks", "primaries", "columns", "reads", "procedure"),
-        *("store", "state", "binlogs", "findings", "audit", "report", "nightly"),
+        *("traffic", "store", "state", "binlogs", "findings", "audit", "report", "nightly"),
     ),
 }
 """Each folder, and some files, of a package: they may import those before them, and any other file

@@ -46,16 +46,15 @@ def judge(
         judgement,
         log_integrity,
         related_records,
-        replication,
         unreported,
     )
     from spark_jobs.binlogs import binlog_findings
     from spark_jobs.clocks import clocks
-    from spark_jobs.columns import consistency_tally, gtid_growth, lag_analysis, routing_mix
     from spark_jobs.primaries import primary_history
-    from spark_jobs.reads import consistency_audit
+    from spark_jobs.reads import consistency_audit, verdict_counts
     from spark_jobs.state import end
     from spark_jobs.tables import report_schema, schema, small_table
+    from spark_jobs.traffic import gtid_growth, lag_analysis, replication, routing_mix
 
     def keep(rows: Sequence[Mapping[str, object]], of: "StructType", title: str) -> list[Row]:
         small_table.write(rows, of, out / title)
@@ -100,16 +99,21 @@ def judge(
             )
             end.write_state(audited, log.ends)
         stage("summing up")
-        tables, timed = judged.tables, judged.timed
-        told = during(log.lines.parsed.where("fault is null"), "arrived_us").select("line")
-        lagging = replication.told(told).persist()
+        timed = judged.timed
+        arrived = during(once.records, "arrived_us")
+        statements = arrived.where("kind = 'statement'")
+        lagging = replication.told(during(log.lines.parsed, "arrived_us").select("line")).persist()
         persisted.append(lagging)
         replicated = rows_of(replication.transform(lagging)) if survey.lagging else []
         hourly = rows_of(replication.by_hour(lagging)) if survey.lagging else []
-        minutes = lag_analysis.minutes(tables["minutes"])
+        minutes = rows_of(lag_analysis.minutes(statements))
         worst = [row["minute_us"] for row in minutes if isinstance(row["minute_us"], int)]
-        written = passes.of_minutes(worst).get("written")
-        verdicts = consistency_tally.verdicts(tables["verdicts"])
+        written = rows_of(lag_analysis.written(statements, worst)) if worst else []
+        mix = rows_of(routing_mix.mix(statements))
+        waits = rows_of(lag_analysis.waits(statements))
+        has_errors = any(row["errors"] or row["lost"] for row in mix)
+        has_fallbacks = any(row["fell_back"] for row in waits)
+        verdicts = rows_of(verdict_counts.transform(judged.reads))
         told_verdicts = {row["verdict"] for row in verdicts}
         lost = keep(
             rows_of(during(primary_history.lost(judged.history.past), "asked_us")),
@@ -150,32 +154,47 @@ def judge(
             lost=lost,
             undecided=undecided,
             scenes=collect(scenes) if drawn else [],
-            understated=consistency_tally.understated(tables["understated"]),
-            lag=keep(lag_analysis.lag(tables["lag"]), schema.LAG, "lag"),
+            understated=sum(int(str(row["understated"])) for row in verdicts),
+            lag=keep(rows_of(lag_analysis.lag(judged.reads)), schema.LAG, "lag"),
             replication=keep(replicated, schema.REPLICATION, "replication"),
             replication_hours=keep(hourly, report_schema.REPLICATION_HOURS, "replication_hours"),
-            waits=keep(lag_analysis.waits(tables["waits"]), report_schema.WAITS, "waits"),
-            hours=keep(lag_analysis.hours(tables["hours"]), report_schema.HOURS, "hours"),
+            waits=keep(waits, report_schema.WAITS, "waits"),
+            hours=keep(rows_of(lag_analysis.hours(judged.reads)), report_schema.HOURS, "hours"),
             minutes=keep(
                 lag_analysis.with_written(minutes, written), report_schema.MINUTES, "minutes"
             ),
             foregone=keep(
                 lag_analysis.foregone(
-                    tables["foregone"], tables["fallbacks"], tables["probes"], replicated
+                    rows_of(lag_analysis.exposed(judged.reads)),
+                    rows_of(lag_analysis.late(statements)) if has_fallbacks else [],
+                    rows_of(lag_analysis.probes(arrived))[0],
+                    replicated,
                 ),
                 report_schema.FOREGONE,
                 "foregone",
             ),
-            growth=keep(gtid_growth.growth(tables["growth"]), report_schema.GROWTH, "growth"),
-            pinned=keep(routing_mix.pinned(tables["pinned"]), report_schema.PINNED, "pinned"),
+            growth=keep(rows_of(gtid_growth.growth(arrived)), report_schema.GROWTH, "growth"),
+            pinned=keep(
+                rows_of(routing_mix.pinned(statements, "digest", "user")),
+                report_schema.PINNED,
+                "pinned",
+            ),
             pinned_users=keep(
-                routing_mix.pinned_users(tables["pinned"]), report_schema.PINNED, "pinned_users"
+                rows_of(routing_mix.pinned(statements, "user")),
+                report_schema.PINNED,
+                "pinned_users",
             ),
-            mix=keep(routing_mix.mix(tables["mix"]), schema.MIX, "mix"),
+            mix=keep(mix, schema.MIX, "mix"),
             fallbacks=keep(
-                routing_mix.fallbacks(tables["fallbacks"]), schema.FALLBACKS, "fallbacks"
+                rows_of(routing_mix.fallbacks(statements)) if has_fallbacks else [],
+                schema.FALLBACKS,
+                "fallbacks",
             ),
-            errors=keep(routing_mix.errors(tables["errors"]), schema.ERRORS, "errors"),
+            errors=keep(
+                rows_of(routing_mix.errors(statements)) if has_errors else [],
+                schema.ERRORS,
+                "errors",
+            ),
             clock_error_us=error_us,
             binlogs=None
             if log.binlogs is None

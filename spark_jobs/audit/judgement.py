@@ -2,7 +2,7 @@
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from spark_jobs.clocks.clocks import Clocks
 from spark_jobs.columns.passes import Passes
 from spark_jobs.columns.series import SeriesError
 from spark_jobs.columns.settle import Settled
-from spark_jobs.columns.tally import Tally
 from spark_jobs.columns.tellings import Told
 from spark_jobs.primaries import clusters, primary_history
 from spark_jobs.primaries.primary_history import History
@@ -39,7 +38,6 @@ class Judgement:
         reads: JUDGED.
         lapsed: PROCEDURE.
         lapses: the number of rows in `lapsed`.
-        tables: tallies by name, of records and of reads.
         laid: the folder of the series; None if none were written.
     """
 
@@ -49,7 +47,6 @@ class Judgement:
     reads: "DataFrame"
     lapsed: "DataFrame"
     lapses: int
-    tables: Mapping[str, Tally]
     laid: str | None
 
 
@@ -123,7 +120,6 @@ def reach(
         reads=reads,
         lapsed=lapsed,
         lapses=lapses,
-        tables={**survey.tables, **passes.of_reads(folder)},
         laid=laid,
     )
 

@@ -7,8 +7,7 @@ A log is a set of Parquet files. Workers go through them three times, chunk by c
 numbers in place of records (`chunk`). `passes` has the order of the passes, and Spark distributes
 the work (`tasks`).
 
-1. `survey` finds what the log holds: runs, servers, levels, stretches of numbers (`numbers`), and
-   the tables that need no verdict (`traffic`).
+1. `survey` finds what the log holds: runs, servers, levels, stretches of numbers (`numbers`).
 2. `tellings` turns what was written, seen and shown into rows of numbers. Spark sorts them, and
    `series` writes them as long arrays of running maxima, which all workers share.
 3. `settle` looks up, for each read, what it had to see and what its server had been shown to have.

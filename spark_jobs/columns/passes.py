@@ -16,14 +16,13 @@ import pyarrow.parquet as pq
 
 from spark_jobs import tasks
 from spark_jobs.arrays import Numbers
-from spark_jobs.columns import calm, doubts, hashes, plan, series, settle, survey, tellings, traffic
+from spark_jobs.columns import calm, doubts, hashes, plan, series, settle, survey, tellings
 from spark_jobs.columns.chunk import Rules
 from spark_jobs.columns.doubts import Doubted, Marks
 from spark_jobs.columns.numbers import SESSION_STRETCH, STRETCH
 from spark_jobs.columns.piece import Piece, pieces
 from spark_jobs.columns.settle import Settled
 from spark_jobs.columns.survey import Run, Survey
-from spark_jobs.columns.tally import Tally
 from spark_jobs.columns.tellings import Told
 from spark_jobs.primaries.primary_history import Known, Reign
 from spark_jobs.tables.schema import RUN, TELLING
@@ -88,7 +87,6 @@ class Passes:
         self._before: list[Piece] = []
         if source.before is not None:
             self._begin_with(source.before)
-        self.found.tables = {**traffic.of_no_records(), **self.found.tables}
 
     def correct(self, ahead: tuple[tuple[Run, int], ...], error_us: int) -> None:
         """From now on, correct times by what is known of the clocks.
@@ -365,29 +363,10 @@ class Passes:
 
     # Tables
 
-    def of_reads(self, reads: Path) -> dict[str, Tally]:
-        """The tallies of judged reads.
-
-        Args:
-            reads: JUDGED, as people query it (`timestamps`), as Parquet.
-        """
-        its = list(pieces(sorted(map(str, reads.glob("*.parquet"))), _ROWS))
-        found = self._total(its, traffic.of_reads)
-        none = traffic.of_no_reads()
-        return none if found is None else {**none, **found.tallies}
-
     def during(self, table: "DataFrame", column: str) -> "DataFrame":
         """The rows of a table in the judged period."""
         begin, end = self._source.rules.judge_from_us, self._source.rules.judge_to_us
         return table.where(f"{column} >= {begin} and {column} < {end}")
-
-    def of_minutes(self, worst: Collection[int]) -> dict[str, Tally]:
-        """The tally of what was written in some minutes, which are given by their begins, µs."""
-        if not worst:
-            return {}
-        work = partial(traffic.of_minutes, rules=self._source.rules, worst=frozenset(worst))
-        found = self._total(self._pieces, work)
-        return {} if found is None else found.tallies
 
     def lay(self) -> str:
         """Write the series of the second pass; returns their folder.

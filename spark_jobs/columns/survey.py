@@ -5,7 +5,7 @@ stretches (`numbers`), since there may be more of them than fit into one process
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -13,11 +13,9 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from spark_jobs.arrays import NEVER, Flags, Numbers, alike, in_order
-from spark_jobs.columns import traffic
 from spark_jobs.columns.chunk import Chunk, Rules
 from spark_jobs.columns.numbers import Numbering, Runs
 from spark_jobs.columns.piece import Piece, batches, read, write
-from spark_jobs.columns.tally import Tally
 from spark_jobs.promise import OWN_LEVELS, SEEN_LEVELS
 from spark_jobs.tables.schema import RUN
 
@@ -33,7 +31,7 @@ COLUMNS: Final = tuple(
             *(*RUN, "kind", "seq", "session", "ordinal", "dropped", "application", "scope"),
             *("level", "class", "may_write", "arrived_us", "dispatched_us", "ended_us", "server"),
             *("server_uuid", "incarnation", "role", "proof", "proof_set", "outcome", "own_gtids"),
-            *("own_known", "observed", "line", "bound_us", *traffic.COLUMNS),
+            *("own_known", "observed", "line", "bound_us"),
         )
     )
 )
@@ -135,7 +133,6 @@ class Survey:
         lagging: whether some record holds replication lag.
         from_us: the earliest time.
         bound_us: the largest bound of a read in the judged period.
-        tables: tallies for the report, by name.
     """
 
     records: int = 0
@@ -151,7 +148,6 @@ class Survey:
     lagging: bool = False
     from_us: int = NEVER
     bound_us: int = 0
-    tables: dict[str, Tally] = field(default_factory=dict)
 
     def add(self, other: Self) -> None:
         """Add the result of another piece."""
@@ -172,7 +168,6 @@ class Survey:
         self.lagging |= other.lagging
         self.from_us = min(self.from_us, other.from_us)
         self.bound_us = max(self.bound_us, other.bound_us)
-        self.tables = traffic.together(self.tables, other.tables)
 
 
 def survey(piece: Piece, rules: Rules, dates: tuple[str, str] | None, folder: Path) -> Survey:
@@ -188,15 +183,12 @@ def survey(piece: Piece, rules: Rules, dates: tuple[str, str] | None, folder: Pa
     found = Survey()
     stretches, session_stretches = [], []
     found.faults = _faults(piece, dates)
-    tables: list[Mapping[str, Tally]] = []
     for chunk in read(piece, COLUMNS, rules):
         runs = Runs(chunk)
         numbering = Numbering(chunk, runs)
         stretches.append(numbering.stretches())
         session_stretches.append(numbering.session_stretches())
         _look(chunk, runs, found)
-        tables.append(traffic.of_records(chunk))
-    found.tables = traffic.together(*tables)
     write(stretches, folder / "stretches", piece)
     write(session_stretches, folder / "session_stretches", piece)
     return found

@@ -11,8 +11,6 @@ from tests.spark_jobs.routing_log import DAY_US, UUID, Run, on, save
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.columns.piece import Piece
-    from spark_jobs.columns.tally import Tally
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -66,57 +64,38 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
 
 
 @pytest.fixture(scope="module")
-def parsed(
+def lines(
     spark: "SparkSession", paths: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
-) -> "tuple[DataFrame, list[Piece]]":
-    from spark_jobs.columns.piece import pieces
+) -> "DataFrame":
     from spark_jobs.records import take
 
-    folder = tmp_path_factory.mktemp("parsed") / "records"
-    kept = take.all_in(spark, paths, folder)
+    kept = take.all_in(spark, paths, tmp_path_factory.mktemp("parsed") / "records")
     assert kept.parsed.where("fault is not null").count() == 0
-    return kept.parsed, list(pieces(kept.files, 1))
+    return kept.parsed
 
 
 @pytest.fixture(scope="module")
-def lines(parsed: "tuple[DataFrame, list[Piece]]") -> "DataFrame":
-    return parsed[0]
+def records(lines: "DataFrame") -> "DataFrame":
+    from spark_jobs.records import ingest
+
+    return ingest.number(lines).persist()
 
 
 @pytest.fixture(scope="module")
-def tallies(
-    spark: "SparkSession",
-    parsed: "tuple[DataFrame, list[Piece]]",
-    tmp_path_factory: pytest.TempPathFactory,
-) -> "dict[str, Tally]":
-    """Of records and of reads, as an audit makes them of pieces."""
-    from spark_jobs.columns import traffic
-    from spark_jobs.columns.chunk import EVERYTHING
-    from spark_jobs.columns.piece import pieces, read
+def statements(records: "DataFrame") -> "DataFrame":
+    return records.where("kind = 'statement'")
+
+
+@pytest.fixture(scope="module")
+def reads(records: "DataFrame") -> "DataFrame":
     from spark_jobs.primaries import primary_history
     from spark_jobs.reads import consistency_audit
-    from spark_jobs.records import ingest
-    from spark_jobs.tables.timestamps import published
 
-    lines, files = parsed
-    records = ingest.number(lines)
-    judged = consistency_audit.transform(records, primary_history.learn(records))
-    folder = tmp_path_factory.mktemp("reads") / "reads"
-    published(judged).repartition(2).write.parquet(str(folder))
-    found = [
-        traffic.of_records(chunk)
-        for piece in files
-        for chunk in read(piece, traffic.COLUMNS, EVERYTHING)
-    ]
-    found += [
-        traffic.of_reads(piece).tallies
-        for piece in pieces(list(map(str, folder.glob("*.parquet"))), 1)
-    ]
-    return traffic.together(*found)
+    return consistency_audit.transform(records, primary_history.learn(records)).persist()
 
 
 def test_replication_lag(lines: "DataFrame") -> None:
-    from spark_jobs.audit import replication
+    from spark_jobs.traffic import replication
 
     _, first, second = (
         row.asDict() for row in replication.transform(replication.told(lines)).collect()
@@ -132,7 +111,7 @@ def test_replication_lag(lines: "DataFrame") -> None:
 
 
 def test_replication_lag_by_hour(lines: "DataFrame") -> None:
-    from spark_jobs.audit import replication
+    from spark_jobs.traffic import replication
 
     first, second = (row.asDict() for row in replication.by_hour(replication.told(lines)).collect())
     assert [first[name] for name in ("hour_us", "server", "source")] == [0, "r1:3306", P]
@@ -156,11 +135,12 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
         ]
 
 
-def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
-    from spark_jobs.audit import replication
-    from spark_jobs.columns import lag_analysis
+def test_waits_and_lag(
+    records: "DataFrame", statements: "DataFrame", reads: "DataFrame", lines: "DataFrame"
+) -> None:
+    from spark_jobs.traffic import lag_analysis, replication
 
-    rows = lag_analysis.lag(tallies["lag"])
+    rows = lag_analysis.lag(reads).collect()
     assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
         ("primary:3306", "primary", 2),
         ("r1:3306", "waited", 101),
@@ -175,7 +155,7 @@ def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
     ]
     assert lags[:2] == [[0, None, None], [100, 100, 150]]
 
-    hours = {row["server"]: row for row in lag_analysis.hours(tallies["hours"])}
+    hours = {row["server"]: row for row in lag_analysis.hours(reads).collect()}
     assert {row["hour_us"] for row in hours.values()} == {DAY_US}
     assert [hours["r1:3306"][name] for name in ("reads", "waited", "wait_max_us")] == [
         101,
@@ -184,11 +164,13 @@ def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
     ]
     assert [hours["primary:3306"][name] for name in ("reads", "waited")] == [3, 2]
 
-    replicated = replication.transform(replication.told(lines)).collect()
-    first, second = lag_analysis.foregone(
-        *(tallies[name] for name in ("foregone", "fallbacks", "probes")),
-        [row.asDict() for row in replicated],
+    (probe,) = lag_analysis.probes(records).collect()
+    tables = (
+        *(lag_analysis.exposed(reads), lag_analysis.late(statements)),
+        replication.transform(replication.told(lines)),
     )
+    exposed, late, lags_of = ([row.asDict() for row in table.collect()] for table in tables)
+    first, second = lag_analysis.foregone(exposed, late, probe.asDict(), lags_of)
     # Reads were sent 50 µs after the write; what they waited is no part of its age.
     assert [first[name] for name in ("server", "reads", "exposed", "late")] == [
         "r1:3306",
@@ -205,45 +187,65 @@ def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
     assert second["strong_p99_us"] == 880
 
 
-def test_waits_by_level(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs.columns import lag_analysis
+def test_waits_by_level(statements: "DataFrame") -> None:
+    from spark_jobs.traffic import lag_analysis
 
-    (row,) = lag_analysis.waits(tallies["waits"])
+    (row,) = lag_analysis.waits(statements).collect()
     assert (row["level"], row["reads"], row["waited"]) == ("READ_OWN_WRITES", 105, 104)
     assert row["wait_total_us"] == 5050 + 1000 + 7 + 2 * 50_000
     assert (row["wait_p50_us"], row["wait_max_us"]) == (51, 50_000)
     assert (row["fell_back"], row["fallback_total_us"], row["fallback_max_us"]) == (2, 40, 20)
 
 
-def test_the_worst_minutes(
-    tallies: "dict[str, Tally]", parsed: "tuple[DataFrame, list[Piece]]"
-) -> None:
-    import numpy as np
+def test_the_worst_minutes(statements: "DataFrame") -> None:
+    from spark_jobs.traffic import lag_analysis
 
-    from spark_jobs.columns import lag_analysis, traffic
-    from spark_jobs.columns.chunk import EVERYTHING
-
-    worst = lag_analysis.minutes(tallies["minutes"])
+    worst = [row.asDict() for row in lag_analysis.minutes(statements).collect()]
     assert [row["minute_us"] for row in worst] == [DAY_US]
-    parts = (traffic.of_minutes(it, EVERYTHING, {DAY_US}).tallies for it in parsed[1])
-    (row,) = lag_analysis.with_written(worst, traffic.together(*parts)["written"])
+    written = lag_analysis.written(statements, {DAY_US}).collect()
+    rows = [row.asDict(recursive=True) for row in written]
+    (row,) = lag_analysis.with_written(worst, rows)
     assert [row[name] for name in ("reads", "waited", "wait_max_us")] == [105, 104, 50_000]
     assert row["wait_total_us"] == 5050 + 1000 + 7 + 2 * 50_000
     assert (row["fell_back"], row["writes"]) == (2, 1)
-    one = {"writes": 1, "digest": f"{0:016x}", "schema": "shop", "user": "app"}
-    assert row["written"] == [one]
-    assert lag_analysis.with_written(worst, None)[0]["written"] == []
-    assert lag_analysis.minutes(traffic.of_no_records()["minutes"]) == []
-    times = np.array([HOUR_US - 1, HOUR_US])
-    assert lag_analysis.begin_of(HOUR_US, times).tolist() == [0, HOUR_US]
+    digest = {"writes": 1, "digest": f"{0:016x}", "schema": "shop", "user": "app"}
+    assert row["written"] == [digest]
+    assert lag_analysis.with_written(worst, [])[0]["written"] == []
 
 
-def test_how_sets_grow(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs.columns import gtid_growth
+def test_the_most_frequent_statements_of_a_minute_come_first(statements: "DataFrame") -> None:
+    from pyspark.sql import functions as fn
 
-    rows = gtid_growth.growth(tallies["growth"])
+    from spark_jobs.traffic import lag_analysis
+
+    (write,) = statements.where("class = 'write' and outcome = 'ok'").limit(1).collect()
+    counts = {"a": 2, "b": 4, "c": 1, "d": 3, "e": 4}
+    many = statements.where((fn.col("run") == write.run) & (fn.col("seq") == write.seq)).withColumn(
+        "digest", fn.explode(fn.lit([name for name in counts for _ in range(counts[name])]))
+    )
+    (row,) = lag_analysis.written(many, {DAY_US}).collect()
+    assert row["writes"] == sum(counts.values())
+    assert [(digest, writes) for writes, digest, *_ in row["written"]] == [
+        ("b", 4),
+        ("e", 4),
+        ("d", 3),
+    ]
+
+
+def test_the_begin_of_an_hour(spark: "SparkSession") -> None:
+    from spark_jobs.traffic.quantiles import begin_of
+
+    times = spark.createDataFrame([(HOUR_US - 1,), (HOUR_US,)], "at_us bigint")
+    begins = times.select(begin_of(HOUR_US, "at_us").alias("hour_us")).collect()
+    assert [row["hour_us"] for row in begins] == [0, HOUR_US]
+
+
+def test_how_sets_grow(records: "DataFrame") -> None:
+    from spark_jobs.traffic import gtid_growth
+
+    rows = gtid_growth.growth(records).collect()
     assert {row["hour_us"] for row in rows} == {DAY_US}
-    sizes = {row["server"]: tuple(row.values())[4:] for row in rows}
+    sizes = {row["server"]: tuple(row)[4:] for row in rows}
     whole = f"{P}:1-10:20:30:tag:1-3,{UUID['other']}:t_2:1:5"
     assert sizes["primary:3306"] == (1, 2, 2, 6, len(whole))
     assert sizes["r1:3306"] == (5, 1, 0, 1, len(P) + 5)
@@ -253,24 +255,24 @@ def test_how_sets_grow(tallies: "dict[str, Tally]") -> None:
     }
 
 
-def test_what_misses_the_replicas_most(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs.columns import routing_mix
+def test_what_misses_the_replicas_most(statements: "DataFrame") -> None:
+    from spark_jobs.traffic import routing_mix
 
-    rows = routing_mix.pinned(tallies["pinned"])
+    rows = routing_mix.pinned(statements, "digest", "user").collect()
     assert [(row["kept"], row["fell_back"], row["reason"]) for row in rows] == [
         *((0, 1, "wait_timeout"), (0, 1, "wait_timeout"), (1, 0, "pinned"))
     ]
     assert rows[2]["digest"] == "kept"
-    (user,) = routing_mix.pinned_users(tallies["pinned"])
+    (user,) = routing_mix.pinned(statements, "user").collect()
     assert (user["digest"], user["user"], user["reason"]) == (None, "app", "wait_timeout")
     assert [user[name] for name in ("reads", "on_primary", "kept", "fell_back")] == [105, 3, 1, 2]
     assert user["total_us"] == 105 * 900
 
 
-def test_where_statements_went(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs.columns import routing_mix
+def test_where_statements_went(statements: "DataFrame") -> None:
+    from spark_jobs.traffic import routing_mix
 
-    rows = routing_mix.mix(tallies["mix"])
+    rows = routing_mix.mix(statements).collect()
     dimensions = [row["dimension"] for row in rows]
     assert list(dict.fromkeys(dimensions)) == list(routing_mix.DIMENSIONS)
     by = {(row["dimension"], row["value"]): row for row in rows}
@@ -290,40 +292,41 @@ def test_where_statements_went(tallies: "dict[str, Tally]") -> None:
     assert by["proof", "waited"]["p50_us"] == 900
 
 
-def test_fallbacks_and_errors(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs.columns import routing_mix
+def test_fallbacks_and_errors(statements: "DataFrame") -> None:
+    from spark_jobs.traffic import routing_mix
 
-    assert [tuple(row.values()) for row in routing_mix.fallbacks(tallies["fallbacks"])] == [
+    assert [tuple(row) for row in routing_mix.fallbacks(statements).collect()] == [
         ("r1:3306", "wait_timeout", 2),
         ("[::1]:3306", "replica_lost", 1),
     ]
-    assert [tuple(row.values()) for row in routing_mix.errors(tallies["errors"])] == [
+    assert [tuple(row) for row in routing_mix.errors(statements).collect()] == [
         ("error", 1062, "primary", 2),
         ("error", 1105, "none", 1),
         ("lost", 0, "primary", 1),
     ]
 
 
-def test_what_nobody_did(tallies: "dict[str, Tally]") -> None:
-    from spark_jobs.columns import (
-        consistency_tally,
-        gtid_growth,
-        lag_analysis,
-        routing_mix,
-        traffic,
-    )
+def test_verdicts_are_counted(reads: "DataFrame") -> None:
+    from spark_jobs.reads import verdict_counts
 
-    none = {**traffic.of_no_records(), **traffic.of_no_reads()}
-    assert none.keys() == tallies.keys()
+    rows = verdict_counts.transform(reads).collect()
+    assert sum(row["reads"] for row in rows) == reads.count()
+    assert [row["reads"] for row in rows] == sorted((row["reads"] for row in rows), reverse=True)
+
+
+def test_what_nobody_did(records: "DataFrame", reads: "DataFrame") -> None:
+    from spark_jobs.reads import verdict_counts
+    from spark_jobs.traffic import gtid_growth, lag_analysis, routing_mix
+
+    nothing, no_reads = records.limit(0), reads.limit(0)
     tables = (
-        *(lag_analysis.lag(none["lag"]), lag_analysis.hours(none["hours"])),
-        *(lag_analysis.waits(none["waits"]), gtid_growth.growth(none["growth"])),
-        lag_analysis.foregone(none["foregone"], none["fallbacks"], none["probes"], []),
-        *(routing_mix.mix(none["mix"]), routing_mix.errors(none["errors"])),
-        *(routing_mix.pinned(none["pinned"]), routing_mix.fallbacks(none["fallbacks"])),
-        consistency_tally.verdicts(none["verdicts"]),
+        *(lag_analysis.lag(no_reads), lag_analysis.hours(no_reads), lag_analysis.exposed(no_reads)),
+        *(lag_analysis.waits(nothing), lag_analysis.minutes(nothing), lag_analysis.late(nothing)),
+        *(routing_mix.mix(nothing), routing_mix.errors(nothing), routing_mix.fallbacks(nothing)),
+        *(routing_mix.pinned(nothing, "user"), gtid_growth.growth(nothing)),
+        verdict_counts.transform(no_reads),
     )
-    assert not any(tables)
-    assert consistency_tally.understated(none["understated"]) == 0
-    both = traffic.together(none, tallies)
-    assert routing_mix.mix(both["mix"]) == routing_mix.mix(tallies["mix"])
+    assert [table.count() for table in tables] == [0] * len(tables)
+    (probe,) = lag_analysis.probes(nothing).collect()
+    assert set(probe) == {None}
+    assert lag_analysis.foregone([], [], probe.asDict(), []) == []

@@ -7,6 +7,7 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 from spark_jobs.day import HOUR_US
 from spark_jobs.tables.report_schema import REPLICATION_HOURS
 from spark_jobs.tables.schema import RECORD_VERSION, REPLICATED, REPLICATION, WAITING
+from spark_jobs.traffic.quantiles import begin_of, quantiles
 
 _KEY = ("server", "channel", "source")
 _LINE = StructType(
@@ -76,7 +77,7 @@ def by_hour(records: DataFrame) -> DataFrame:
     """
     return (
         _applied(records)
-        .groupBy(_begin_of(HOUR_US, "ended_us").alias("hour_us"), *_KEY)
+        .groupBy(begin_of(HOUR_US, "ended_us").alias("hour_us"), *_KEY)
         .agg(fn.count("*").alias("transactions"), *_lags())
         .where("hour_us is not null")
         .orderBy("hour_us", *_KEY)
@@ -115,23 +116,4 @@ def _applied(records: DataFrame) -> DataFrame:
 
 def _lags() -> list[Column]:
     names = ("end_to_end", "last_hop", "upstream", "apply")
-    return [column for name in names for column in _quantiles(f"{name}_us", f"{name}_{{}}_us")]
-
-
-def _begin_of(span_us: int, column: str) -> Column:
-    """The begin of the hour, minute, … in which a time is."""
-    return fn.col(column) - fn.pmod(fn.col(column), fn.lit(span_us))
-
-
-def _quantiles(column: str, name: str) -> list[Column]:
-    """p50, p95, p99 and max of a column; `name` has a placeholder for the quantile's name."""
-    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-    # All quantiles come from one expression, which Spark computes once.
-    found = fn.percentile_approx(column, list(shares.values()))
-    return [
-        *(
-            found[place].cast("long").alias(name.format(which))
-            for place, which in enumerate(shares)
-        ),
-        fn.max(column).alias(name.format("max")),
-    ]
+    return [column for name in names for column in quantiles(f"{name}_us", f"{name}_{{}}_us")]
