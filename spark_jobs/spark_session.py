@@ -4,6 +4,7 @@ Unless a cluster is named, Spark runs locally and quietly: no UI, no network bey
 downloads, no output on the console.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -187,6 +188,7 @@ def start_spark(
             finally:
                 if jvm is not None:
                     stop_signals.ends_first(None)
+                    logging.getLogger().addFilter(_is_worth_logging)
                     stop_signals.end(jvm)
                     # PySpark would use its dead gateway for the next session.
                     SparkContext._gateway = SparkContext._jvm = None
@@ -205,6 +207,14 @@ def start_spark(
         if jvm is not None:
             stop_signals.end(jvm)
         raise
+
+
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Whether a record is not Py4J's of a JVM that ended while a thread told it what is garbage.
+
+    What fails for any other reason is raised, too.
+    """
+    return record.msg != "Exception while sending command."
 
 
 def _launched(error: BaseException) -> "subprocess.Popen[bytes] | None":

@@ -77,6 +77,22 @@ def test_what_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_local(None)
 
 
+def test_no_traceback_tells_of_garbage_in_a_jvm_that_has_ended(
+    spark: "SparkSession", caplog: pytest.LogCaptureFixture
+) -> None:
+    import logging
+
+    from py4j import java_gateway  # type: ignore[import-untyped]  # it has no types
+
+    from spark_jobs.spark_session import _is_worth_logging
+
+    assert "Exception while sending command." in Path(java_gateway.__file__).read_text()
+    caplog.handler.addFilter(_is_worth_logging)
+    logging.error("Exception while sending command.")
+    logging.error("Exception")
+    assert caplog.messages == ["Exception"]
+
+
 def test_only_a_small_log_is_judged_without_generated_code() -> None:
     small, large, unknown = (settings_for(it) for it in (SMALL_BYTES, SMALL_BYTES + 1, None))
     assert small["spark.sql.codegen.wholeStage"] == "false"
