@@ -66,8 +66,9 @@ def changes_logins(command: Command, outcome: CommandOutcome) -> bool:
 
 
 def _names(command: Command, words: re.Pattern[bytes]) -> bool:
-    """Whether a statement's text has one of these words, or is not known: it was prepared."""
-    text = command.text
+    """Whether a statement's text has one of these words, or is too long to be known."""
+    prepared = command.prepared
+    text = command.text if prepared is None else prepared.sql
     return not text or b"EXECUTE" in text.upper() or words.search(text) is not None
 
 

@@ -46,7 +46,7 @@ def test_a_record_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert Results.read(tmp_path / "again") == both
 
 
-@pytest.mark.parametrize("recorder", ["node.cjs", "Jdbc.java"])
+@pytest.mark.parametrize("recorder", ["node.cjs", "Jdbc.java", "mysql2.rb"])
 def test_recorders_in_other_languages_write_the_same_fields(recorder: str) -> None:
     text = (INSIDE / recorder).read_text(encoding="utf-8")
     for field in ("id", "outcome", "detail"):

@@ -124,18 +124,18 @@ CHECKS = {
   { 'no compression' => 0, 'compression' => Mysql2::Client::COMPRESS }.each do |compression, flag|
     CHECKS.each do |name, check|
       outcome = 'passed'
-      told = ''
+      detail = ''
       begin
         client = Mysql2::Client.new(**ADDRESS, **options, flags: flag | Mysql2::Client::MULTI_STATEMENTS)
         client.query('DROP TABLE IF EXISTS t')
         check.call(client)
       rescue StandardError => e
         outcome = 'failed'
-        told = e.full_message(highlight: false)
+        detail = e.full_message(highlight: false)
       ensure
         client&.close
       end
-      result = { id: "#{encryption}, #{compression}: #{name}", outcome: outcome, told: told }
+      result = { id: "#{encryption}, #{compression}: #{name}", outcome: outcome, detail: detail }
       File.write(ENV.fetch('TIDEGATE_RECORD'), "#{JSON.generate(result)}\n", mode: 'a')
     end
   end
