@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from proxy.reload.answer import Answer
 from proxy.reload.command import ask
 from scripts.ports import reserve_port
+from tests.real_mysql.fork_server import ForkedProxy
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -92,10 +91,8 @@ class Running:
         start = START.format(path=path, file=str(self.file), timeout=timeout)
         (folder / "start.py").write_text(start)
         self._stderr = folder / "stderr"
-        with self._stderr.open("wb") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, str(folder / "start.py")], stdout=subprocess.PIPE, stderr=stderr
-            )
+        self._stderr.touch()
+        self.process = ForkedProxy([], self._stderr, script=folder / "start.py")
 
     @property
     def stderr(self) -> str:
@@ -137,8 +134,6 @@ class Running:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 @pytest.fixture
@@ -195,8 +190,7 @@ def test_a_hangup_while_the_proxy_starts_counts(
     start: Callable[..., Running], workers: int
 ) -> None:
     running = start(workers, name="slow")
-    assert running.process.stdout is not None
-    assert running.process.stdout.readline() == b"hangs up\n"
+    eventually(lambda: "hangs up\n" in running.stderr)
     running.write('wait-budget = "1s"\n')
     running.process.send_signal(signal.SIGHUP)
     eventually(lambda: " reload: " in running.stderr)

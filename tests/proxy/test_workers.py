@@ -27,6 +27,7 @@ from proxy.tls.materials import self_signed
 from proxy.worker import CANNOT_SERVE
 from proxy.workers import run
 from scripts.ports import reserve_port
+from tests.real_mysql.fork_server import ForkedProxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.early
@@ -98,12 +99,15 @@ if __name__ == "__main__":
 
 
 class Running:
-    """`workers.run` in a process of its own."""
+    """`workers.run` in a process of its own.
+
+    With `redirections` it and its workers are new interpreters, and else copies of others.
+    """
 
     def __init__(
         self,
         folder: Path,
-        redirections: str = "",
+        redirections: str | None = None,
         slowly: bool = False,
         heartbeat_interval: float = supervisor.HEARTBEAT_INTERVAL_S,
         **options: str,
@@ -125,6 +129,11 @@ class Running:
             )
         )
         self._stderr = folder / "stderr"
+        self._stderr.touch()
+        self.process: ForkedProxy | subprocess.Popen[bytes]
+        if redirections is None:
+            self.process = ForkedProxy([], self._stderr, script=script)
+            return
         command = ["sh", "-c", f'exec "$0" "$1" {redirections}', sys.executable, str(script)]
         with self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
@@ -256,7 +265,6 @@ def test_a_second_signal_stops_it_at_once(start: Start, workers: str) -> None:
     assert "Traceback" not in running.stderr
 
 
-@pytest.mark.not_fast
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_it_needs_no_standard_streams(start: Start, workers: str) -> None:
     running = start(redirections="<&- >&-", workers=workers)

@@ -4,6 +4,7 @@ Most of the time that `tidegate run` takes to start goes into loading them: 0.3 
 hundreds of proxies. The process that is copied has no threads, has opened nothing and has read no
 configuration; but it has checked the RSA key that all of them are given, which takes half of the
 time that remains. It is started with the first proxy and ends with the process that started it.
+Workers are copies, too, of their supervisors (`tests/support/forked_workers.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import gc
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -29,17 +31,25 @@ _MOST_BYTES = 1 << 20
 class ForkedProxy:
     """A proxy's process, to be used as a `subprocess.Popen`.
 
+    Args:
+        arguments: of `tidegate`.
+        output: a file for its stdout and stderr.
+        script: a file of Python that is run in its place, in a session of its own.
+
     Attributes:
         pid: its id.
         returncode: its exit status; None while it runs; negative for the signal that ended it.
     """
 
-    def __init__(self, arguments: Sequence[str], output: Path) -> None:
+    def __init__(
+        self, arguments: Sequence[str], output: Path, *, script: Path | None = None
+    ) -> None:
         self.returncode: int | None = None
         self._report, theirs = socket.socketpair()
         request = {
             "arguments": list(arguments),
             "output": str(output),
+            "script": script and str(script),
             "environment": dict(os.environ),
         }
         with theirs:
@@ -160,10 +170,12 @@ def _reap(reports: dict[int, socket.socket]) -> None:
                 report.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def _run(arguments: list[str], output: str, environment: dict[str, str]) -> int:
+def _run(arguments: list[str], output: str, script: str | None, environment: dict[str, str]) -> int:
     """Be the proxy."""
     from proxy import cli
+    from tests.support import forked_workers
 
+    forked_workers.install()
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
@@ -171,6 +183,10 @@ def _run(arguments: list[str], output: str, environment: dict[str, str]) -> int:
     for stream in (1, 2):
         os.dup2(written, stream)
     os.close(written)
+    if script is not None:
+        os.setsid()
+        runpy.run_path(script, run_name="__main__")
+        return 0
     sys.argv = ["tidegate", *arguments]
     return cli.main(arguments)
 

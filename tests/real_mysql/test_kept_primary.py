@@ -27,6 +27,7 @@ from tests.real_mysql.test_split_brain import (
     open_for_writes,
     rows_on,
 )
+from tests.support.forked_workers import WORKER
 
 WORKERS = 3
 
@@ -44,7 +45,7 @@ def worker_pids(running: RunningProxy) -> set[int]:
     found = set()
     for child in map(int, children):
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if Path(f"/proc/{child}/comm").read_text().strip() == WORKER:
                 found.add(child)
     return found
 
