@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -290,9 +291,12 @@ REMEMBERED = {
 
 @pytest.mark.plain
 async def test_nothing_remembers_a_time_or_a_number_of_before() -> None:
-    """Each has a value of its own, which nothing that is alive may have any more."""
+    """Each has a value of its own, which nothing that is alive may have any more.
+
+    Nothing has that by chance: whole numbers are many.
+    """
     numbers = {
-        option.attribute: 11.0 + position / 7
+        option.attribute: 11.0 + (position + 1 / math.pi) / 7
         for position, option in enumerate(OPTIONS)
         if not option.at_start
         and isinstance(getattr(DEFAULTS, option.attribute), float)

@@ -267,6 +267,9 @@ def test_after_a_promotion_the_new_primary_is_asked(cluster: Cluster, proxy: Sta
     new.query("SET GLOBAL read_only = OFF")
     until(lambda: f"server {new.address} is the primary now" in running.stderr, "it is followed")
     other.start()
+    # A server that starts does not wait for its receiver to begin (`init_replica`), and STOP
+    # REPLICA ends none that has not begun: it would begin beside the one for the new source.
+    until(lambda: other.replica_status()["Replica_IO_Running"] != "No", "its receiver has begun")
     other.query("STOP REPLICA")
     other.query("CHANGE REPLICATION SOURCE TO SOURCE_PORT = %s", new.port)
     other.query("START REPLICA")
