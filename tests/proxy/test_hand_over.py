@@ -22,6 +22,8 @@ from typing import Any
 
 import pytest
 
+from proxy.address import Address
+from proxy.config import Config
 from proxy.control import connection as control
 from proxy.control.connection import ControlConnection, ControlError
 from proxy.handover.callbacks import HandOverCallbacks
@@ -31,6 +33,7 @@ from proxy.handover.state_files import StateFiles
 from proxy.handover.step import Step, StepKind
 from proxy.only_worker import OnlyWorker
 from proxy.reload.command import ask
+from proxy.tls.materials import make_key_ring
 from tests.real_mysql.fork_server import ForkedProxy
 from tests.support.client_threads import ClientThreads
 from tests.support.waiting import eventually
@@ -76,12 +79,21 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
+@pytest.fixture(scope="module")
+def rsa_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file; a key for each process would take as long as all else that it does to start."""
+    path = tmp_path_factory.mktemp("keys") / "rsa.pem"
+    path.write_bytes(make_key_ring(Config(Address("127.0.0.1", 1))).rsa_key)
+    return path
+
+
 @pytest.fixture
-def start(tmp_path: Path, state: Path) -> Iterator[Start]:
+def start(tmp_path: Path, state: Path, rsa_key: Path) -> Iterator[Start]:
     running: list[Running] = []
 
     def start(*arguments: str, workers: int = 1) -> Running:
         options = ["--listen", "127.0.0.1:0", "--state-dir", str(state), "--workers", str(workers)]
+        options += ["--rsa-key", str(rsa_key)]
         stderr = tmp_path / f"stderr{len(running)}"
         running.append(Running(stderr, [*options, "--metrics", "127.0.0.1:0", *arguments]))
         return running[-1]

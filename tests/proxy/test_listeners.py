@@ -5,8 +5,6 @@ import contextlib
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +24,7 @@ from proxy.tls.materials import build, make_key_ring
 from proxy.worker import Lifecycle
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from scripts.ports import reserve_ports
-
-ROOT = Path(__file__).parents[2]
+from tests.real_mysql.fork_server import ForkedProxy
 
 
 @pytest.fixture
@@ -113,9 +110,8 @@ class Running:
         file = folder / "tidegate.toml"
         file.write_text(f'primary = "127.0.0.1:1"\nlisten = "127.0.0.1:0"\n{text}')
         self._stderr = folder / "stderr"
-        command = [sys.executable, "-m", "proxy.cli", "run", "--config", str(file)]
-        with self._stderr.open("wb") as stderr:
-            self.process = subprocess.Popen(command, cwd=ROOT, stderr=stderr)
+        self._stderr.touch()
+        self.process = ForkedProxy(["run", "--config", str(file)], self._stderr)
 
     @property
     def stderr(self) -> str:
