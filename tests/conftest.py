@@ -18,6 +18,7 @@ if not compile_in_place.fresh():
 
 
 TESTS = Path(__file__).parent
+REAL_MYSQL = TESTS / "real_mysql"
 
 # A test that is slow on a busy machine is not wrong.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("fast")
     if config.getoption("--fast"):
         hide()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --fast, do not even load the tests of a folder that all need a server."""
+    return True if config.getoption("--fast") and collection_path == REAL_MYSQL else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from protocol.constants import Capability
 from proxy.server.gtid_question import PROBE_SQL
 from tests.faults.client import (
@@ -29,6 +31,13 @@ CLIENTS = {
     "both": MODERN,
     "attributes": MODERN | Capability.CLIENT_QUERY_ATTRIBUTES,
 }
+TWO_CLIENTS_FAST = [
+    pytest.param(capabilities, id=name, marks=pytest.mark.not_fast)
+    if name not in ("neither", "attributes")
+    else pytest.param(capabilities, id=name)
+    for name, capabilities in CLIENTS.items()
+]
+"""For `parametrize`: all of them, and in the fast run those who have nothing and all."""
 LEVELS = [
     "BEST_EFFORT",
     "READ_OWN_WRITES",

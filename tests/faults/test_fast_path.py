@@ -30,7 +30,7 @@ from tests.faults.path_fixture import (
 )
 from tests.faults.peers import err, rows
 from tests.faults.proxy_fixture import eventually, statements_of
-from tests.faults.table_fixture import CLIENTS
+from tests.faults.table_fixture import TWO_CLIENTS_FAST
 from tests.faults.test_prepared import number, prepare
 from tests.support.seeds import seeds
 
@@ -78,7 +78,7 @@ PACKETS: Final = (
 RESET: Final = (bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
 
 
-@pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("capabilities", TWO_CLIENTS_FAST)
 @pytest.mark.parametrize("seed", seeds(1, 8))
 async def test_any_statements(seed: int, capabilities: Capability) -> None:
     assert (await on_both_paths(any_statements(seed, capabilities))).went_fast > 0
@@ -513,7 +513,7 @@ HOSTILE: Final = {
 }
 
 
-@pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("capabilities", TWO_CLIENTS_FAST)
 async def test_whatever_a_client_sends(capabilities: Capability) -> None:
     """Between plain statements, all in one piece; then it says no more."""
 

@@ -138,7 +138,7 @@ async def test_a_server_that_cannot_be_looked_at_gets_no_read() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("how", ["gone", "unfit"])
+@pytest.mark.parametrize("how", ["gone", pytest.param("unfit", marks=pytest.mark.not_fast)])
 async def test_a_server_that_goes_gets_no_further_statement(level: str, how: str) -> None:
     async with growing(kept_connections=8) as proxy:
         old = proxy.cluster.replicas[1]

@@ -11,6 +11,7 @@ from routing.consistency.decision import Level, Scope
 from tests.model.options import LAGGING, PLACED, REBUILDS, RESTARTED, WATCHED, Options, some_options
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation
+from tests.support.seeds import seeds
 
 NUMBERS = st.integers(0, (1 << 32) - 1)
 
@@ -22,7 +23,7 @@ def judged(options: Options, seed: int, steps: int) -> Simulation:
     return simulation
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", seeds(100, 100, fast=30))
 def test_random_steps(seed: int) -> None:
     judged(some_options(seed), seed, 2000)
 
@@ -33,27 +34,28 @@ def test_it_does_not_matter_which_moments_of_a_commit_are_apart(physics: Physics
 
 
 @pytest.mark.parametrize("age", [0.0, 0.3])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, 25, fast=8))
 def test_replicas_that_are_made_anew_while_in_use(seed: int, age: float) -> None:
     judged(Options(proof_max_age=age, weights=REBUILDS), seed, 2000)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, 25, fast=8))
 def test_a_monitor_and_late_acknowledgements(seed: int) -> None:
     judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=WATCHED), seed, 2000)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, 25, fast=8))
 def test_replicas_that_are_left_out_since_they_lag(seed: int) -> None:
     """That changes who answers, and no promise."""
     counts = judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=LAGGING), seed, 2000).counts
     assert counts["lagging"] > 3
 
 
-@pytest.mark.parametrize("seed", range(100, 125))
+@pytest.mark.parametrize("seed", seeds(25, 25, fast=8))
 def test_servers_of_other_zones_and_weights(seed: int) -> None:
     """That changes who answers, too, and no promise; the primary may have a share of the reads."""
-    counts = judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=PLACED), seed, 2000).counts
+    options = Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=PLACED)
+    counts = judged(options, 100 + seed, 2000).counts
     assert counts["placed"] > 3
 
 
@@ -63,7 +65,7 @@ def test_the_primary_has_its_share_of_reads_somewhere() -> None:
     assert sum(counts["read of the primary's share"] for counts in runs) > 10
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", seeds(25, 25, fast=8))
 def test_a_proxy_that_starts_again(seed: int) -> None:
     scopes = (Scope.USER, Scope.APPLICATION, Scope.PROXY)
     counts = judged(Options(scopes=scopes, weights=RESTARTED), seed, 2000).counts

@@ -6,12 +6,13 @@ import pytest
 
 from tests.model.mutants import OF_SUCCESSION, SuccessionMutant
 from tests.model.succession import SuccessionSimulation
+from tests.support.seeds import seeds
 
 STEPS = 1500
 MOST_RUNS = 200
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, 60, fast=20))
 def test_random_steps(seed: int) -> None:
     assert SuccessionSimulation(seed).run(STEPS) == []
 

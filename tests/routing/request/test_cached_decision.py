@@ -398,7 +398,13 @@ EACH: Final[list[Step]] = [
 
 @pytest.mark.not_plain
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
-@pytest.mark.parametrize("before", SNAPSHOT_BEFORE)
+@pytest.mark.parametrize(
+    "before",
+    [
+        *SNAPSHOT_BEFORE[:2],
+        *(pytest.param(steps, marks=pytest.mark.not_fast) for steps in SNAPSHOT_BEFORE[2:]),
+    ],
+)
 def test_whatever_two_things_happen(scope: Scope, before: list[Step]) -> None:
     _whatever_two_things_happen(scope, before, Level.READ_OWN_WRITES)
 
