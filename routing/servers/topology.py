@@ -14,6 +14,7 @@ from routing.servers.observations import Observations, Staleness
 from routing.servers.placement import Placement
 from routing.servers.rate_limit import RateLimit
 from routing.servers.refusals import Refusals
+from routing.servers.transaction_tables import TransactionTables
 from routing.stable_enum import StableStrEnum
 
 _PENDING_LIMIT: Final = 64
@@ -31,6 +32,8 @@ _BLOCKED_S: Final = 0.002
 
 _EPOCHS: Final = 1 << 32
 _FALLBACK_RATE: Final = 2000.0
+_TABLES_LIMIT: Final = 16 << 20
+"""Bytes for the tables of recent transactions: about 100,000 transactions of two tables each."""
 
 
 class Role(StableStrEnum):
@@ -558,6 +561,7 @@ class Topology:
             come, or are not fit to be used.
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
+        transaction_tables: what the primary's binary log says of its transactions, if it is read.
         placement: which servers reads ask first; None if all replicas are as good (`place`).
         for_primary: reasons of reads that only the primary answers.
         reads_lagging: replicas that are lagging are read where no other is left.
@@ -598,6 +602,7 @@ class Topology:
         self.observations = Observations()
         self.primary_rate_limit = RateLimit(fallback_rate)
         self.refusals = Refusals()
+        self.transaction_tables = TransactionTables(_TABLES_LIMIT)
         self.rivals: list[Server] = []
         self.withheld = ""
         self.lacks_quorum = False
@@ -677,6 +682,12 @@ class Topology:
     def term(self) -> int:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._before_term + self.primary.epoch
+
+    @property
+    def current_tables(self) -> TransactionTables | None:
+        """What the log of the present primary says of its transactions; None if it is not read."""
+        tables = self.transaction_tables
+        return tables if tables.term == self.term else None
 
     @property
     def source_uuid(self) -> str:
