@@ -11,16 +11,19 @@ may be a view as well.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Final
 
+from routing.servers.transaction_tables import TableName
 from routing.sql import grammar
 from routing.sql.diagnostics import PARTS
 from routing.sql.identifiers import identifier
 from routing.sql.lexer import MODE_UTF8, QUOTED, Tokens, lex
 from routing.sql.session_locks import Act, PinReason, SessionLock
 from routing.sql.statement import MAX_TEXT, Statement, StatementClass, StatementReason
+from routing.sql.table_meanings import NOTHING_KNOWN, TableMeanings, folded, meanings
+from routing.sql.table_references import Name
 from routing.sql.user_variables import ALL
 from routing.sql.verdict import Verdict
 
@@ -37,9 +40,6 @@ VARIABLES: Final = 16
 """May read any user variable."""
 DICTIONARY: Final = 32
 """Reads the replicated dictionary, by way of information_schema."""
-
-Name = tuple[str, str]
-"""Schema and table."""
 
 _NAMED_LOCK: Final = SessionLock(Act.ACQUIRE, PinReason.NAMED_LOCK)
 
@@ -80,9 +80,10 @@ class Catalogue:
 
     Attributes:
         names: of them, as `routing.sql.identifiers` compares names, without a schema.
+        tables: which base tables each name reads, of whatever view; nothing if that was not asked.
     """
 
-    def __init__(self, views: dict[Name, int]) -> None:
+    def __init__(self, views: dict[Name, int], tables: TableMeanings = NOTHING_KNOWN) -> None:
         touched: dict[bytes, int] = {}
         for (_, table), flags in views.items():
             if flags:
@@ -90,6 +91,7 @@ class Catalogue:
                 touched[name] = touched.get(name, PLAIN) | flags
         self._touched = touched
         self.names = frozenset(touched)
+        self.tables: Final = tables
 
     def touched(self, statement: Statement) -> int:
         """What a statement touches through the views that it may name."""
@@ -127,6 +129,7 @@ def through(statement: Statement, touched: int) -> Statement:
             (*statement.user_variables, ALL) if touched & VARIABLES else statement.user_variables
         ),
         asks=PARTS if touched & ASKS else statement.asks,
+        tables=None,
     )
 
 
@@ -134,6 +137,7 @@ def read(
     views: bytes | None,
     usages: bytes | None,
     define: Callable[[bytes], Definition] = Definition,
+    base_tables: bytes | None = None,
 ) -> Iterator[Catalogue | None]:
     """Make a catalogue in steps: yields None after each view, and the catalogue at last.
 
@@ -141,6 +145,8 @@ def read(
         views: a JSON array of `[schema, table, definition]`; None if there are none.
         usages: one of `[schema, table, schema read from, table read from]`, likewise.
         define: reads a definition.
+        base_tables: one of `[schema, table, engine]`, of all that are no views; None if these were
+            not asked for.
 
     Raises:
         CatalogueError: it is something else.
@@ -169,7 +175,37 @@ def read(
                 touched[name] = flags
                 changed = True
         yield None
-    yield Catalogue(touched)
+    known = NOTHING_KNOWN
+    if base_tables is not None:
+        known = yield from _table_meanings(base_tables, tables, visible)
+    yield Catalogue(touched, known)
+
+
+def _table_meanings(
+    base_tables: bytes,
+    views: dict[Name, frozenset[Name]],
+    visible: dict[Name, set[Name]],
+) -> Generator[None, None, TableMeanings]:
+    """Find out in steps what names mean.
+
+    Args:
+        base_tables: as of `read`.
+        views: what each view reads from, by its definition.
+        visible: the same by the server's word, as far as the account sees it.
+    """
+    engines: list[tuple[TableName, str]] = []
+    for schema, table, engine in _rows(base_tables, 3):
+        engines.append((TableName(schema, table), engine))
+        yield None
+    under: dict[Name, set[Name]] = {}
+    for view, others in views.items():
+        both = others | visible.get(view, frozenset())
+        under.setdefault(folded(*view), set()).update([folded(*other) for other in both])
+    known = NOTHING_KNOWN
+    for found in meanings(engines, under):
+        known = found or known
+        yield None
+    return known
 
 
 _DECODER: Final = json.JSONDecoder()

@@ -3,19 +3,11 @@
 from typing import Final
 
 from routing.sql.lexer import CALLED, QUOTED, WORD, Tokens
-from routing.sql.table_references import reads_table
+from routing.sql.table_references import RESERVED, reads_table
 
 FOREIGN: Final = b"\xff"
 """Stands for all names outside ASCII, which servers compare in more ways than one."""
 
-_RESERVED: Final = frozenset(
-    b"""
-    ALL AND AS ASC BETWEEN BY CASE CROSS DESC DISTINCT ELSE EXISTS FOR FROM GROUP HAVING IN INNER
-    INTERVAL IS JOIN LEFT LIKE LIMIT NATURAL NOT NULL ON OR ORDER OUTER RIGHT SELECT TABLE THEN
-    UNION USING WHEN WHERE WITH
-    """.split()
-)
-"""The most frequent of the words that are no names, but in quotes or behind a dot."""
 _QUERIES: Final = (b"SELECT", b"WITH", b"VALUES", b"TABLE", b"(")
 
 
@@ -35,7 +27,7 @@ def identifiers(tokens: Tokens) -> frozenset[bytes]:
     before = b""
     for kind, word in zip(tokens.kinds, words, strict=True):
         if kind in (WORD, CALLED):
-            if word not in _RESERVED or before == b".":
+            if word not in RESERVED or before == b".":
                 names.append(word if word.isascii() else FOREIGN)
         elif kind == QUOTED:
             quote = word[:1]

@@ -25,6 +25,7 @@ from routing.sql.lexer import (
     skeleton,
 )
 from routing.sql.session_locks import UNKNOWN_HOLD, Act, SessionLock
+from routing.sql.table_references import TableNames, table_names
 from routing.sql.text_prepared import SEVERAL, TextPrepared, text_prepared
 from routing.sql.tidegate_statement import (
     AMBIGUOUS,
@@ -101,6 +102,7 @@ class Statement:
         names_user_variables: it names a user variable, outside of literals.
         own: what it asks Tidegate itself, if it does; its class is then PROXY.
         directive: the settings in a comment to Tidegate at the beginning of the text.
+        tables: the names in it that may be those of tables; None if it may read anything else.
         plain: PLAIN_READ or PLAIN_WRITE if it only reads replicated data, or only changes data, and
             nothing else has to be considered; else NOT_PLAIN.
     """
@@ -127,6 +129,7 @@ class Statement:
     names_user_variables: bool = False
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
+    tables: TableNames | None = None
     plain: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -150,9 +153,11 @@ class Statement:
 
     def prepared_in(self, schema: str) -> "Statement":
         """The same, prepared in a default schema: there it runs, whichever is the default later."""
-        if not any(hold.name.startswith(".") for hold in self.holds):
+        tables = None if self.tables is None else self.tables.within(schema)
+        if tables == self.tables and not any(hold.name.startswith(".") for hold in self.holds):
             return self
-        return replace(self, holds=tuple([hold.named_in(schema) for hold in self.holds]))
+        holds = tuple([hold.named_in(schema) for hold in self.holds])
+        return replace(self, holds=holds, tables=tables)
 
     def kept_prepared(self) -> "Statement":
         """The same, if it is a read that was prepared on the primary, and runs nowhere else."""
@@ -164,6 +169,7 @@ class Statement:
     def size(self) -> int:
         """Bytes that are kept of what its text names, an estimate for names of usual length."""
         names = len(self.identifiers) + len(self.user_variables) + len(self.holds)
+        names += 0 if self.tables is None else len(self.tables.names)
         size = _NAME * (names + len(self.assignments))
         return size if self.prepares is None else size + self.prepares.size
 
@@ -233,6 +239,8 @@ _BLOCKS: Final = frozenset({b"BEGIN", b"CASE", b"IF", b"LOOP", b"REPEAT", b"WHIL
 _BEFORE_STATEMENT: Final = frozenset(
     {b";", b":", b"BEGIN", b"THEN", b"ELSE", b"DO", b"LOOP", b"REPEAT"}
 )
+
+_OF_TABLES_ALONE: Final = (StatementReason.NOTHING, StatementReason.USER_VARIABLE)
 
 _DML: Final = frozenset(b"INSERT UPDATE DELETE REPLACE LOAD".split())
 _QUERIES: Final = frozenset(b"SELECT TABLE VALUES".split())
@@ -397,7 +405,13 @@ def _made(
         text_prepared=prepared,
         names_id=names_id(normalised),
         names_user_variables=b"@" in normalised.replace(b"@@", b""),
+        tables=table_names(parts[0]) if len(parts) == 1 and _reads_tables(verdict) else None,
     )
+
+
+def _reads_tables(verdict: Verdict) -> bool:
+    """Whether a statement reads nothing but tables, and calls the server's own functions only."""
+    return verdict.kind is StatementClass.READ and verdict.reason in _OF_TABLES_ALONE
 
 
 def _is_current(tokens: Tokens, verdict: Verdict) -> bool:
@@ -454,6 +468,7 @@ def _worse(first: Statement, second: Statement) -> Statement:
         else SEVERAL,
         names_id=first.names_id or second.names_id,
         names_user_variables=first.names_user_variables or second.names_user_variables,
+        tables=first.tables if first.tables == second.tables else None,
     )
 
 

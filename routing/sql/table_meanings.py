@@ -1,0 +1,98 @@
+"""What the names of tables and views mean: the base tables that reading from them reads."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from routing.servers.transaction_tables import TableName
+from routing.sql.table_references import Name, TableNames
+
+BaseTables = frozenset[TableName]
+
+_NO_TABLES: Final[BaseTables] = frozenset()
+_ENGINE: Final = "InnoDB"
+"""Tables of other engines may show what is kept elsewhere, or is not replicated by rows."""
+
+
+def folded(schema: str, table: str) -> Name:
+    """A name as names are compared here: in lower case, though some servers tell cases apart."""
+    return schema.lower(), table.lower()
+
+
+class TableMeanings:
+    """The tables and views that one account sees on the primary.
+
+    Names that differ in nothing but case count as one, which means all of them.
+    """
+
+    def __init__(self, meanings: Mapping[Name, BaseTables | None]) -> None:
+        """Each name, and the base tables that it reads; None where these are not certain."""
+        self._meanings: Final = meanings
+
+    def __len__(self) -> int:
+        """How many names are known."""
+        return len(self._meanings)
+
+    def base_tables(self, names: TableNames, schema: str) -> BaseTables | None:
+        """The base tables that a query may read; None if they are not certain.
+
+        Args:
+            names: those in the query.
+            schema: the default schema.
+        """
+        known = self._meanings
+        names = names.within(schema)
+        if not names.references <= known.keys():
+            return None
+        tables: set[TableName] = set()
+        for name in names.names | names.references:
+            read = known.get(name, _NO_TABLES)
+            if read is None:
+                return None
+            tables |= read
+        return frozenset(tables)
+
+
+NOTHING_KNOWN: Final = TableMeanings({})
+
+
+def meanings(
+    tables: Iterable[tuple[TableName, str]], views: Mapping[Name, Iterable[Name]]
+) -> Iterator[TableMeanings | None]:
+    """Find out what each name means, in steps: yields None after each, and the meanings at last.
+
+    Args:
+        tables: what is no view, and its engine.
+        views: what each view reads from: tables, or other views.
+    """
+    found: dict[Name, BaseTables | None] = {}
+    for table, engine in tables:
+        name = folded(*table)
+        others = found.get(name, _NO_TABLES)
+        found[name] = None if others is None or engine != _ENGINE else others | {table}
+        yield None
+    found.update(dict.fromkeys(views.keys() & found.keys()))  # of one of them the case differs
+    for view in views:
+        if view not in found:
+            found[view] = _read_by(view, views, found)
+        yield None
+    yield TableMeanings(found)
+
+
+def _read_by(
+    view: Name, views: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
+) -> BaseTables | None:
+    """The base tables under a view, through other views; None if they are not certain."""
+    tables: set[TableName] = set()
+    seen = {view}
+    ahead = [view]
+    while ahead:
+        for name in views[ahead.pop()]:
+            read = found.get(name)
+            if read is not None:
+                tables |= read
+            elif name in found or name not in views:
+                return None
+            elif name not in seen:
+                seen.add(name)
+                ahead.append(name)
+    return frozenset(tables)
