@@ -40,6 +40,7 @@ class EventType(IntEnum):
     XID = 16
     TABLE_MAP = 19
     HEARTBEAT = 27
+    ROWS_QUERY = 29
     WRITE_ROWS = 30
     UPDATE_ROWS = 31
     DELETE_ROWS = 32
@@ -47,6 +48,7 @@ class EventType(IntEnum):
     ANONYMOUS_GTID = 34
     PREVIOUS_GTIDS = 35
     XA_PREPARE = 38
+    PARTIAL_UPDATE_ROWS = 39
     TRANSACTION_PAYLOAD = 40
     HEARTBEAT_V2 = 41
     GTID_TAGGED = 42

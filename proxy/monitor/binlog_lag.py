@@ -10,17 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
-from uuid import uuid4
 
-from protocol.binlog.dump_request import DumpRequest
 from protocol.binlog.gtid_stream import GtidStream
-from protocol.errors import ProtocolError, ServerErrorCode
 from proxy import tasks
-from proxy.channel import ChannelClosedError
-from proxy.error_text import error_text
-from proxy.monitor.account import login
-from proxy.server.connect.opening import open_connection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.monitor.binlog_stream import FAILURES, Retries, connect, end_of, receive, request_log
 from proxy.server.query import query
 from routing.servers.lag import between
 from routing.servers.topology import Role
@@ -34,18 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_HEARTBEAT_S: Final = 5.0
-"""How often a server with nothing to send sends a heartbeat."""
-_SILENCE_S: Final = 3 * _HEARTBEAT_S
-_BACKOFF_FIRST_S: Final = 1.0
-_BACKOFF_LAST_S: Final = 60.0
 _LOGS: Final = b"SELECT @@GLOBAL.log_bin,@@GLOBAL.log_replica_updates"
-_READER: Final = (
-    "SET @replica_uuid='{uuid}',@slave_uuid='{uuid}',"
-    "@source_heartbeat_period={period},@master_heartbeat_period={period},"
-    "@source_binlog_checksum='CRC32',@master_binlog_checksum='CRC32'"
-)
-"""A server ends the stream of an older reader with the same UUID, or id where there is none."""
 
 
 class _UnloggedError(Exception):
@@ -61,7 +43,7 @@ class _Stream:
         active: transactions from some moment on will come by it, if nothing fails.
         counted: it was active since the monitor's last look.
         begun_at: since when (monotonic s) it is read; None while it is not.
-        retry_at: it is not tried before that moment, monotonic s.
+        retries: when it is tried again.
         logged_end: why it is not read, as last logged; None if nothing was logged.
     """
 
@@ -69,6 +51,7 @@ class _Stream:
         self.task: asyncio.Task[None] | None = None
         self.logged_end: StreamEnd | None = None
         self.counted = False
+        self.retries = Retries()
         self.forget()
 
     def forget(self) -> None:
@@ -76,17 +59,13 @@ class _Stream:
         self.epoch: int | None = None
         self.active = False
         self.begun_at: float | None = None
-        self.retry_at = 0.0
-        self._backoff = _BACKOFF_FIRST_S
+        self.retries.reset()
 
     def ended(self, now: float) -> None:
         """It is not read any more, and is not tried again at once."""
-        if self.begun_at is not None and now - self.begun_at > _BACKOFF_LAST_S:
-            self._backoff = _BACKOFF_FIRST_S
+        self.retries.failed(self.begun_at, now)
         self.active = False
         self.begun_at = self.epoch = None
-        self.retry_at = now + self._backoff
-        self._backoff = min(2 * self._backoff, _BACKOFF_LAST_S)
 
     @property
     def runs(self) -> bool:
@@ -115,7 +94,7 @@ class BinlogLag:
         if stream.runs:
             if stream.epoch not in (None, server.epoch):
                 self.leave(server)
-        elif self._shared.now() >= stream.retry_at:
+        elif self._shared.now() >= stream.retries.at:
             stream.task = tasks.start(self._run(server, stream), f"binary log of {server.name}")
 
     def leave(self, server: Server) -> None:
@@ -162,32 +141,18 @@ class BinlogLag:
         try:
             # The stream counts what comes from here on; a look that comes first counts nothing.
             stream.active = stream.counted = True
-            shared = self._shared
-            config = shared.config
-            connection = await open_connection(
-                server, login(config), config, shared.materials, "OFF"
-            )
+            connection = await connect(server, self._shared)
             stream.epoch = connection.epoch
             try:
-                async with asyncio.timeout(config.connect_timeout):
+                async with asyncio.timeout(self._shared.config.connect_timeout):
                     await self._ask(connection)
                 await self._read(server, stream, connection)
             finally:
                 connection.abort()
         except _UnloggedError as error:
             self._ended(server, stream, "unlogged", str(error))
-        except ServerRefusedError as error:
-            cause: StreamEnd = "refused"
-            text = str(error)
-            if error.error.code == ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR.code:
-                cause = "denied"
-                user = self._shared.config.monitor_user
-                text = f"{text}; GRANT REPLICATION SLAVE ON *.* TO {user}"
-            self._ended(server, stream, cause, text)
-        except ProtocolError as error:
-            self._ended(server, stream, "malformed", str(error))
-        except (ServerUnreachableError, ChannelClosedError, TimeoutError) as error:
-            self._ended(server, stream, "lost", error_text(error))
+        except FAILURES as error:
+            self._ended(server, stream, *end_of(error, self._shared.config.monitor_user))
         finally:
             stream.task = None  # a cancelled task keeps its frames, which know the stream
 
@@ -198,34 +163,20 @@ class BinlogLag:
             _UnloggedError: there would be nothing of interest.
             ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         """
-        channel = connection.channel
         if await query(connection, _LOGS) != [b"1", b"1"]:
             raise _UnloggedError(
                 "it does not log what it replicates (log_bin, log_replica_updates)"
             )
-        uuid = uuid4()
-        settings = _READER.format(uuid=uuid, period=round(_HEARTBEAT_S * 1e9))
-        await query(connection, settings.encode())
-        # Few servers have so large an id; and readers with the same id are told apart by their
-        # UUIDs.
-        server_id = 1 << 31 | uuid.int & (1 << 31) - 1
-        channel.sequence_id = 0
-        channel.write_packet(DumpRequest(server_id, connection.identity.executed).serialise())
+        await request_log(connection, connection.identity.executed)
 
     async def _read(self, server: Server, stream: _Stream, connection: ServerConnection) -> None:
-        events = GtidStream()
-        channel = connection.channel
-        channel.read_ahead()
-        while not events.ended:
-            async with asyncio.timeout(_SILENCE_S):
-                received = await channel.read_some()
-            for event in events.receive_data(received):
+        gtids = GtidStream()
+        connection.channel.read_ahead()
+        while True:
+            for event in gtids.receive_data(await receive(connection, gtids.events)):
                 self._count(server, event)
-            if events.begun and stream.begun_at is None:
+            if gtids.events.begun and stream.begun_at is None:
                 self._began(server, stream)
-        if events.error is not None:
-            raise ServerRefusedError(events.error)
-        raise ChannelClosedError("the server has ended it")
 
     def _count(self, server: Server, event: GtidEvent) -> None:
         gtid, times = event.gtid, event.timestamps

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocol.packet import frame
-from proxy.monitor import binlog_lag
+from proxy.monitor import binlog_lag, binlog_stream
 from proxy.monitor.lag import TABLES
 from tests.faults.client import PASSWORD
 from tests.faults.peers import err, rows
@@ -28,9 +28,9 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binlog_lag, "_HEARTBEAT_S", 0.05)  # a reader that left is noticed by it
-    monkeypatch.setattr(binlog_lag, "_BACKOFF_FIRST_S", 0.02)
-    monkeypatch.setattr(binlog_lag, "_BACKOFF_LAST_S", 0.1)
+    monkeypatch.setattr(binlog_stream, "HEARTBEAT_S", 0.05)  # a reader that left is noticed by it
+    monkeypatch.setattr(binlog_stream, "BACKOFF_FIRST_S", 0.02)
+    monkeypatch.setattr(binlog_stream, "BACKOFF_LAST_S", 0.1)
 
 
 @asynccontextmanager
@@ -198,7 +198,7 @@ async def test_a_stream_may_be_all_that_tells() -> None:
 
 
 async def test_a_server_that_falls_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binlog_lag, "_HEARTBEAT_S", 1.0)
-    monkeypatch.setattr(binlog_lag, "_SILENCE_S", 0.1)
+    monkeypatch.setattr(binlog_stream, "HEARTBEAT_S", 1.0)
+    monkeypatch.setattr(binlog_stream, "SILENCE_S", 0.1)
     async with watched() as proxy:
         await eventually(lambda: proxy.count(ENDS, "lost") >= 2)  # its heartbeats are rarer

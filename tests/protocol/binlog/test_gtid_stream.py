@@ -64,16 +64,16 @@ def test_an_event_of_many_frames_is_passed_by_and_not_kept(beyond: int) -> None:
     most = 0
     for offset in range(0, len(data), 1 << 16):
         found += stream.receive_data(data[offset : offset + (1 << 16)])
-        most = max(most, len(stream._data))
+        most = max(most, len(stream.events._data))
     assert found == binlogs.gtid_events("transactions")
     assert most <= 32 << 10
 
 
 def test_how_it_ends() -> None:
     events = packets(binlogs.load("transactions"))
-    _, stream = read(stream_of([*events, b"\xfe\0\0\2\0"]))
+    stream = read(stream_of([*events, b"\xfe\0\0\2\0"]))[1].events
     assert (stream.ended, stream.begun, stream.error) == (True, True, None)
-    _, stream = read(stream_of([b"\xff\xcb\x04#42000Access denied"]))
+    stream = read(stream_of([b"\xff\xcb\x04#42000Access denied"]))[1].events
     assert (stream.ended, stream.begun) == (True, False)
     assert stream.error is not None
     assert (stream.error.code, stream.error.message) == (1227, "Access denied")
