@@ -5,6 +5,7 @@ savepoints in between. Row events name every table that changed, also by trigger
 and, from version 9.6 on, by foreign keys (facts 12). Anything else may have changed anything.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from protocol.binlog.decode import decode
@@ -17,7 +18,7 @@ from protocol.errors import MalformedBinlogError, ProtocolError
 from protocol.gtid import Gtid
 
 _KIB: Final = 1 << 10
-LONGEST: Final = {
+LONGEST: Final[Mapping[int, int]] = {
     EventType.QUERY: 4 * _KIB,
     EventType.TABLE_MAP: 256 * _KIB,
     EventType.PREVIOUS_GTIDS: 1024 * _KIB,

@@ -8,6 +8,7 @@ from typing import Final
 from proxy.check.server_facts import Channel, ServerFacts
 from proxy.config import Config
 from proxy.monitor.lag import FURTHER_TABLES, TABLES
+from routing.servers.logged_changes import why_not_logged
 from routing.servers.topology import Role
 from routing.session.defaults import differences
 from routing.session.global_variables import not_carried
@@ -116,7 +117,7 @@ def _of_rights(config: Config, facts: ServerFacts) -> _Judged:
                 f"whether it replicates is not known ({refusal}); GRANT REPLICATION CLIENT ON *.*"
                 f" TO {user}",
             )
-        elif subject == "replicas":
+        elif subject == "replicas" and config.topology == "auto":
             yield (
                 Severity.ERROR,
                 f"its replicas cannot be found (topology = auto): {refusal}; GRANT REPLICATION"
@@ -149,6 +150,8 @@ def _of_rights(config: Config, facts: ServerFacts) -> _Judged:
 
 
 def _of_primary(config: Config, facts: ServerFacts) -> _Judged:
+    if config.table_dependencies == "auto":
+        yield from _of_tables(config, facts)
     if facts.is_on("read_only"):
         follows = config.failover != "off"
         yield (
@@ -161,6 +164,17 @@ def _of_primary(config: Config, facts: ServerFacts) -> _Judged:
             Severity.ERROR,
             f"its binary log leaves out writes ({facts.log_filters}), which no replica ever has",
         )
+
+
+def _of_tables(config: Config, facts: ServerFacts) -> _Judged:
+    """Why the primary's log is not read for table-dependencies."""
+    cause = why_not_logged(facts.variables, facts.log_filters)
+    if not cause and "replicas" in facts.refusals:
+        cause = (
+            f"{facts.refusals['replicas']}; GRANT REPLICATION SLAVE ON *.* TO {config.monitor_user}"
+        )
+    if cause:
+        yield Severity.WARNING, f"table-dependencies has no effect: {cause}"
 
 
 def _of_replica(config: Config, facts: ServerFacts) -> _Judged:

@@ -28,6 +28,7 @@ from proxy.config.words import (
     ReadFrom,
     ServerTls,
     Switch,
+    TableDependencies,
     TopologyKind,
     WithoutPrimary,
 )
@@ -121,6 +122,8 @@ class Config:
     monitor_interval: float = 1.0
     heartbeat_table: str | None = None
     binlog_lag: Switch = "off"
+    table_dependencies: TableDependencies = "off"
+    table_dependencies_rate: int = 16 << 20
     workers: int = 1
     proxy_name: str = field(default_factory=_default_name)
     client_tls: ClientTls = "preferred"
@@ -281,10 +284,17 @@ class Config:
         yield from self._unused_zones()
         if self.heartbeat_table is not None and self.monitor_user is None:
             yield "heartbeat-table has no effect without monitor-user"
-        if self.binlog_lag == "on" and self.monitor_user is None:
-            yield "binlog-lag has no effect without monitor-user"
+        yield from self._unread_logs()
         if self.routing_log is None and self.routing_log_keep != KEEP_ALL:
             yield "routing-log-keep has no effect without routing-log"
+
+    def _unread_logs(self) -> Iterator[str]:
+        if self.binlog_lag == "on" and self.monitor_user is None:
+            yield "binlog-lag has no effect without monitor-user"
+        if self.table_dependencies == "auto" and self.monitor_user is None:
+            yield "table-dependencies has no effect without monitor-user"
+        elif self.table_dependencies == "auto" and self.workers > 1:
+            yield "table-dependencies has no effect with several workers"
 
     def _unused_zones(self) -> Iterator[str]:
         zones = {place.zone for place in self.servers.values()}

@@ -4,7 +4,7 @@ from typing import Final
 
 from proxy.config import values
 from proxy.config.option import Option
-from proxy.config.words import ServerTls, Switch
+from proxy.config.words import ServerTls, Switch, TableDependencies
 
 _GROUP: Final = "connections to the servers"
 
@@ -126,5 +126,21 @@ OPTIONS: Final = (
         "whether to read replicas' binary logs for the lag of every transaction (default off)",
         _GROUP,
         choices=values.words(Switch),
+    ),
+    Option(
+        "table-dependencies",
+        values.choice(values.words(TableDependencies)),
+        "MODE",
+        "whether to read in the primary's binary log which tables transactions change (default"
+        " off)",
+        _GROUP,
+        choices=values.words(TableDependencies),
+    ),
+    Option(
+        "table-dependencies-rate",
+        values.size(1 << 10, 1 << 40),
+        "BYTES",
+        "bytes per second of that log, above which it is not read (default 16M)",
+        _GROUP,
     ),
 )

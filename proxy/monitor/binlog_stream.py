@@ -18,7 +18,7 @@ from proxy.server.query import query
 if TYPE_CHECKING:
     from protocol.binlog.event_stream import EventStream
     from protocol.gtid import GtidSet
-    from proxy.observe.label_values import StreamEnd
+    from proxy.observe.label_values import StreamFailure
     from proxy.server.connection import ServerConnection
     from proxy.shared.shared import Shared
     from routing.servers.topology import Server
@@ -109,7 +109,7 @@ async def receive(connection: ServerConnection, events: EventStream) -> bytes:
         return await connection.channel.read_some()
 
 
-def end_of(error: BaseException, user: str | None) -> tuple[StreamEnd, str]:
+def end_of(error: BaseException, user: str | None) -> tuple[StreamFailure, str]:
     """The cause of one of `FAILURES`, and a text for people; `user` is the monitor's account."""
     if isinstance(error, ServerRefusedError):
         if error.error.code == ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR.code:

@@ -22,6 +22,7 @@ from proxy.monitor.membership import Membership
 from proxy.monitor.primary_election import PrimaryElection
 from proxy.monitor.server_differences import ServerDifferences
 from proxy.monitor.sources import sources
+from proxy.monitor.transaction_follower import TransactionFollower
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnreachableError
 from proxy.server.query import identify, query
@@ -85,6 +86,7 @@ class Monitor:
         self._sources_hidden: set[Server] = set()  # those whose replication may not be seen
         self._succession = PrimaryElection(shared)
         self._binlog = BinlogLag(shared)
+        self._tables = TransactionFollower(shared)
         self._differences = ServerDifferences(shared)
         self._lag = LagWatch(shared, self._binlog)
         self._limit = LagLimit(shared)
@@ -160,11 +162,13 @@ class Monitor:
         for server in shared.topology.standby:
             self.membership.use(server)
         self._succession.on_unwatched()
+        self._tables.leave("off: there is no monitor-user")
 
     async def stop(self) -> None:
         """Watch no more."""
         await tasks.stop(*self._tasks.values())
         await self._binlog.stop()
+        await self._tables.stop()
         for server in list(self._connections):
             self._drop(server)
         self._succession.end()
@@ -213,6 +217,7 @@ class Monitor:
         await self._succession.judge()
         self._discovery.judge()
         self.membership.admit()
+        self._tables.follow()
         self._shared.administration.drain.refresh()
         self._warn_of_second_names()
 

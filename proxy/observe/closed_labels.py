@@ -28,6 +28,7 @@ from proxy.observe.label_values import (
     RefusalCause,
     SlotWait,
     StreamEnd,
+    TablesEnd,
     UnknownCause,
     WaitResult,
 )
@@ -71,6 +72,8 @@ PLAIN: Final[Mapping[Definition, tuple[Labels, ...]]] = {
             )
         )
     ),
+    families.TABLES_BYTES: ((),),
+    families.TABLES_ENDS: tuple(product(get_args(TablesEnd))),
     families.ERRORS: (
         *(("server", str(code)) for code in sorted(ERROR_CODES)),
         ("server", "other"),

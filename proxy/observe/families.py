@@ -423,6 +423,23 @@ BINLOG_STREAM_ENDS: Final = Definition(
     "Times that reading a replica's binary log, to measure its lag, could not begin, or ended.",
     ("server", "cause"),
 )
+TABLES_READ: Final = Definition(
+    "tidegate_table_dependencies_active",
+    "1 while the primary's binary log is read for which tables transactions change, else 0.",
+)
+TABLES_KEPT: Final = Definition(
+    "tidegate_table_dependencies_transactions",
+    "Transactions whose tables are kept, since a replica may lack them.",
+)
+TABLES_BYTES: Final = Definition(
+    "tidegate_table_dependencies_read_bytes_total",
+    "Bytes of the primary's binary log that were read for that.",
+)
+TABLES_ENDS: Final = Definition(
+    "tidegate_table_dependencies_ends_total",
+    "Times that reading the primary's binary log, for the tables, could not begin, or ended.",
+    ("cause",),
+)
 CLOCK_OFFSET: Final = Definition(
     "tidegate_clock_offset_seconds",
     "How far a server's clock is at least ahead of the primary's; negative if behind, 0 if they"
@@ -516,7 +533,7 @@ DEFINITIONS: Final = (
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, GROUP_WITHOUT_QUORUM, PRIMARY_TERM),
     *(DIFFERENCES, LAG),
     *(LAGGING, REPLICATING, GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS),
-    BINLOG_STREAM_ENDS,
+    *(BINLOG_STREAM_ENDS, TABLES_READ, TABLES_KEPT, TABLES_BYTES, TABLES_ENDS),
     *(CLOCK_OFFSET, CLOCK_WARNINGS),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS),
     *(LOG_BYTES, LOG_STORED, LOG_COMPRESSED, LOG_COMPRESSED_BYTES),

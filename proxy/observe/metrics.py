@@ -35,6 +35,7 @@ from proxy.observe.label_values import (
     Side,
     SlotWait,
     StreamEnd,
+    TablesEnd,
     UnknownCause,
     WaitResult,
 )
@@ -483,6 +484,22 @@ class Metrics:
     def binlog_stream_ended(self, server: str, cause: StreamEnd) -> None:
         """Count an end of reading a replica's binary log."""
         self._add(families.BINLOG_STREAM_ENDS, (server, cause))
+
+    def tables_read(self, reads: bool, kept: int) -> None:
+        """Say whether the primary's log is read for the tables, and how many transactions are kept.
+
+        That is `table-dependencies`.
+        """
+        self._values[families.TABLES_READ.name][()] = int(reads)
+        self._values[families.TABLES_KEPT.name][()] = kept
+
+    def tables_received(self, count: int) -> None:
+        """Count bytes of the primary's log."""
+        self._add(families.TABLES_BYTES, (), count)
+
+    def tables_ended(self, cause: TablesEnd) -> None:
+        """Count an end of reading the primary's log."""
+        self._add(families.TABLES_ENDS, (cause,))
 
     def transaction_lag(self, server: str, source: str, part: Part, lag_us: int) -> None:
         """Count the time that a transaction took."""

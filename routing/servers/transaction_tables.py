@@ -89,6 +89,7 @@ class TransactionTables:
     def __init__(self, limit: int) -> None:
         self.term = -1
         self.version = 0
+        self.cause = "off"
         self._limit = limit
         self._folds = False
         self._bytes = 0
@@ -129,14 +130,15 @@ class TransactionTables:
             read_from: the transactions that are not read; all others will come.
             lower_case_table_names: the primary's; but for 0, names are the same in either case.
         """
-        self.forget()
+        self.forget("")
         self.term = term
         self._folds = lower_case_table_names != 0
         self._read = self._base = self._definitions = read_from
 
-    def forget(self) -> None:
+    def forget(self, cause: str) -> None:
         """The reading was interrupted, or what was read is not the primary's any more."""
         self.version += 1
+        self.cause = cause
         self.term = -1
         self._bytes = 0
         self._read = self._base = self._definitions = EMPTY

@@ -45,6 +45,7 @@ VALUES: dict[tuple[str, str], set[str]] = {
     (families.CONNECTION_WAITS.name, "result"): set(get_args(label_values.SlotWait)),
     (families.KEPT_DROPPED.name, "cause"): set(get_args(label_values.Dropped)),
     (families.BINLOG_STREAM_ENDS.name, "cause"): set(get_args(label_values.StreamEnd)),
+    (families.TABLES_ENDS.name, "cause"): set(get_args(label_values.TablesEnd)),
     (families.LOG_UPKEEP_ERRORS.name, "task"): set(get_args(label_values.LogTask)),
     (families.ERRORS.name, "code"): {"other", *map(str, closed_labels.ERROR_CODES)},
 }

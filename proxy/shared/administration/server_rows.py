@@ -17,7 +17,7 @@ COLUMNS: Final = (
     *("filters", "lag_ms", "predicted_wait_ms", "errant", "applied", "lag_measured"),
     *("clock_offset_ms", "gap", "replication", "lagging"),
     # What follows is new: programs may count the columns.
-    *("state", "member_state", "connections"),
+    *("state", "member_state", "connections", "table_dependencies"),
 )
 SERVER: Final = COLUMNS.index("server")
 STATE: Final = COLUMNS.index("state")
@@ -86,7 +86,13 @@ def _row(server: Server, topology: Topology, now: float, connections: int) -> Ro
         _state(server, topology, now),
         server.member_state or None,
         connections,
+        _tables(topology) if server is primary else None,
     ]
+
+
+def _tables(topology: Topology) -> str:
+    """Whether the log is read for which tables transactions change, or why not."""
+    return "on" if topology.current_tables is not None else topology.transaction_tables.cause
 
 
 def _state(server: Server, topology: Topology, now: float) -> str:

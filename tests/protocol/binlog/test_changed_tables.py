@@ -53,7 +53,7 @@ def transaction(*parts: tuple[int, bytes], number: int = 1, longer: int = 0) -> 
     """A GTID event, and these; it says that it is so many bytes longer than it is."""
     events = [event(kind, body) for kind, body in parts]
     total = 0
-    for _ in range(2):  # the length is as long as it is
+    for _ in range(4):  # until the length of the length is right
         total = gtid_event(number, total).header.length + sum(e.header.length for e in events)
     return [gtid_event(number, total + longer), *events]
 

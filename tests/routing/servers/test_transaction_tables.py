@@ -183,7 +183,9 @@ def test_nothing_is_left_out_before_the_log_is_read_and_after_it_broke() -> None
     table.add_rows(Gtid(A, 10), tables(T1))
     assert table.still_required(required, applied, tables(T2)) == applied
     version = table.version
-    table.forget()
+    assert table.cause == ""
+    table.forget("it broke")
+    assert table.cause == "it broke"
     assert table.version != version
     assert not table.begun
     assert table.term == -1

@@ -1,0 +1,214 @@
+"""Reads the primary's binary log, for which tables each transaction changed.
+
+There is one stream for a proxy. It begins where the replicas are, so that no transaction is missing
+that one of them lacks, and whatever interrupts it makes `TransactionTables` forget: until it has
+begun again, reads wait for all that they did before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from proxy import tasks
+from proxy.monitor.binlog_stream import FAILURES, Retries, connect, end_of, receive, request_log
+from proxy.server.errors import ServerRefusedError
+from proxy.server.query import ask, rows
+from routing.servers.logged_changes import VARIABLES, why_not_logged
+from routing.servers.transaction_log import TransactionLog
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from proxy.observe.label_values import TablesEnd
+    from proxy.server.connection import ServerConnection
+    from proxy.shared.shared import Shared
+    from routing.servers.topology import Server
+
+_log = logging.getLogger(__name__)
+
+_WINDOW_S: Final = 10.0
+"""The rate of the log is looked at over that time."""
+_FARTHEST: Final = 50_000
+"""How many transactions that the primary has already are read at most."""
+_ANOTHER: Final = "the primary is another one, or has begun anew"
+_ASKED: Final = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})".format(
+    ",".join(f"'{name}'" for name in VARIABLES)
+).encode()
+
+
+class _UnfitError(Exception):
+    """The log does not name every table that is changed."""
+
+
+class _RateError(Exception):
+    """The log grows faster than it is to be read."""
+
+
+class TransactionFollower:
+    """A connection to the primary, with `table-dependencies`; only the first worker has it."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._tables = shared.topology.transaction_tables
+        self._task: asyncio.Task[None] | None = None
+        self._term = -1  # the one whose log is read, or was tried
+        self._retries = Retries()
+        self._begun_at: float | None = None
+        self._purged = False  # the server had not all of the log that was asked for
+        self._logged_end: TablesEnd | None = None
+
+    def follow(self) -> None:
+        """The monitor has looked at a server: read the log of what is the primary now."""
+        shared, tables = self._shared, self._tables
+        if shared.config.table_dependencies == "off":
+            self.leave("off")
+        elif shared.config.workers > 1:
+            self.leave("off: it needs workers = 1")
+        elif self._term != shared.topology.term:
+            self.leave(_ANOTHER)
+            self._term = shared.topology.term
+            self._retries.reset()
+            self._purged = False
+        if tables.begun:
+            applied = self._applied_everywhere()
+            if applied is not None:
+                tables.drop(applied)
+        shared.metrics.tables_read(tables.begun, tables.count())
+        if self._term < 0 or self._task is not None or shared.now() < self._retries.at:
+            return
+        primary = shared.topology.primary
+        if not primary.uuid or self._applied_everywhere() is None:
+            return  # nothing is known yet
+        self._task = tasks.start(self._run(primary), f"tables of {primary.name}")
+
+    def leave(self, cause: str) -> None:
+        """Read no more, for this reason."""
+        if self._task is not None:
+            self._task.cancel()
+        self._term = -1
+        self._begun_at = None
+        if self._tables.cause != cause:
+            self._tables.forget(cause)
+
+    async def stop(self) -> None:
+        """Read no more."""
+        if self._task is not None:
+            await tasks.stop(self._task)
+
+    def _applied_everywhere(self) -> GtidSet | None:
+        """What all replicas have that may be read now; None if there is none.
+
+        Others must have all of that, too, before anything is left out for them.
+        """
+        now = self._shared.now()
+        common: GtidSet | None = None
+        for replica in self._shared.topology.replicas:
+            if replica.uuid and not replica.is_unreachable(now):
+                common = replica.applied if common is None else common & replica.applied
+        return common
+
+    async def _run(self, primary: Server) -> None:
+        try:
+            connection = await connect(primary, self._shared)
+            try:
+                async with asyncio.timeout(self._shared.config.connect_timeout):
+                    lower_case = await self._ask(primary, connection)
+                await self._read(primary, connection, lower_case)
+            finally:
+                connection.abort()
+        except _UnfitError as error:
+            self._ended("unfit", str(error))
+        except _RateError as error:
+            self._ended("rate", str(error))
+        except FAILURES as error:
+            self._purged = self._purged or isinstance(error, ServerRefusedError)
+            self._ended(*end_of(error, self._shared.config.monitor_user))
+        finally:
+            self._task = None  # a cancelled task keeps its frames, which know the follower
+
+    async def _ask(self, primary: Server, connection: ServerConnection) -> int:
+        """The server's lower_case_table_names, if its log is fit to be read.
+
+        Raises:
+            _UnfitError: it is not.
+            ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        """
+        ask(connection, _ASKED)
+        variables = {
+            (row["Variable_name"] or b"").decode(): (row["Value"] or b"").decode("utf-8", "replace")
+            for row in await rows(connection)
+        }
+        cause = why_not_logged(variables, primary.filters.binary_log)
+        if cause:
+            raise _UnfitError(cause)
+        return int(variables["lower_case_table_names"])
+
+    def _start(self, executed: GtidSet) -> GtidSet:
+        """The transactions that need not be read, of those that the primary has."""
+        applied = self._applied_everywhere()
+        if applied is None or self._purged:
+            return executed
+        start = executed & applied
+        return start if (executed - start).count() <= _FARTHEST else executed
+
+    async def _read(self, primary: Server, connection: ServerConnection, lower_case: int) -> None:
+        shared, tables = self._shared, self._tables
+        start = self._start(connection.identity.executed)
+        await request_log(connection, start)
+        connection.channel.read_ahead()
+        log = TransactionLog(tables, self._term, start, lower_case)
+        window = _Window(shared.now())
+        while True:
+            received = await receive(connection, log.events)
+            if shared.topology.term != self._term or connection.epoch != primary.epoch:
+                tables.forget(_ANOTHER)  # the next look begins anew
+                self._begun_at = None
+                return
+            window.add(len(received), shared.config.table_dependencies_rate, shared.now())
+            shared.metrics.tables_received(len(received))
+            log.receive_data(received)
+            if self._begun_at is None and tables.begun:
+                self._began(primary)
+
+    def _began(self, primary: Server) -> None:
+        self._begun_at = self._shared.now()
+        self._logged_end = None
+        _log.info("which tables transactions change is read in the binary log of %s", primary.name)
+
+    def _ended(self, cause: TablesEnd, text: str) -> None:
+        shared = self._shared
+        self._tables.forget(f"{cause}: {text}")
+        self._retries.failed(self._begun_at, shared.now())
+        self._begun_at = None
+        shared.metrics.tables_read(reads=False, kept=0)
+        shared.metrics.tables_ended(cause)
+        if self._logged_end != cause:
+            self._logged_end = cause
+            _log.warning(
+                "which tables transactions change is not known, so reads wait for all"
+                " (table-dependencies): %s: %s",
+                shared.topology.primary.name,
+                text,
+            )
+
+
+class _Window:
+    """Counts bytes, and says when they are too many."""
+
+    def __init__(self, now: float) -> None:
+        self._begun_at = now
+        self._bytes = 0
+
+    def add(self, count: int, rate: int, now: float) -> None:
+        """Count bytes that came now; `rate` is per second.
+
+        Raises:
+            _RateError: they are more than the rate allows.
+        """
+        if now - self._begun_at > _WINDOW_S:
+            self._begun_at = now
+            self._bytes = 0
+        self._bytes += count
+        if self._bytes > rate * _WINDOW_S:
+            raise _RateError(f"more than {rate} bytes a second come (table-dependencies-rate)")

@@ -1,0 +1,228 @@
+"""Which tables a transaction touched, as the proxy reads it in the log of a real primary."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
+from typing import Any
+
+import pytest
+
+from protocol.gtid import GtidSet
+from proxy.monitor import binlog_stream
+from routing.servers.transaction_tables import TableName, TransactionTables
+from tests.faults.proxy_fixture import ProxyFixture, before, eventually
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.template import MONITOR_PASSWORD, MONITOR_USER
+
+TABLES = ("plain", "parent", "child", "audited", "audit", "made", "other")
+ANYTHING = frozenset(TABLES)
+SCHEMA = """
+CREATE TABLE plain (id INT PRIMARY KEY AUTO_INCREMENT, v INT);
+CREATE TABLE other (id INT PRIMARY KEY AUTO_INCREMENT, v INT);
+CREATE TABLE parent (id INT PRIMARY KEY);
+CREATE TABLE child (id INT PRIMARY KEY, parent INT,
+  FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE audited (id INT PRIMARY KEY, v INT);
+CREATE TABLE audit (id INT PRIMARY KEY AUTO_INCREMENT, of_id INT);
+CREATE TRIGGER audits AFTER UPDATE ON audited FOR EACH ROW
+  INSERT INTO audit (of_id) VALUES (NEW.id);
+CREATE VIEW viewed AS SELECT id, v FROM audited;
+CREATE FUNCTION adds() RETURNS INT DETERMINISTIC MODIFIES SQL DATA
+  BEGIN INSERT INTO other (v) VALUES (1); RETURN 1; END;
+INSERT INTO parent VALUES (1), (2), (3);
+INSERT INTO child VALUES (10, 1), (20, 2);
+INSERT INTO audited VALUES (1, 1), (2, 2);
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schema(cluster: Cluster, _empty_schema: None) -> Iterator[None]:
+    """The tables, and what the monitor needs to read the log."""
+    primary = cluster.primary
+    with closing(primary.admin("app")) as connection, connection.cursor() as cursor:
+        for statement in filter(str.strip, SCHEMA.split(";\n")):
+            cursor.execute(statement)
+    primary.query(f"GRANT REPLICATION SLAVE ON *.* TO {MONITOR_USER}")
+    yield
+    primary.query(f"REVOKE REPLICATION SLAVE ON *.* FROM {MONITOR_USER}")
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binlog_stream, "BACKOFF_FIRST_S", 0.05)
+    monkeypatch.setattr(binlog_stream, "BACKOFF_LAST_S", 0.2)
+
+
+class Follower:
+    """A proxy in this process that reads the primary's log."""
+
+    def __init__(self, cluster: Cluster, proxy: ProxyFixture) -> None:
+        self.primary = cluster.primary
+        self.proxy = proxy
+
+    @property
+    def tables(self) -> TransactionTables:
+        found = self.proxy.shared.topology.current_tables
+        assert found is not None
+        return found
+
+    @property
+    def cause(self) -> str:
+        return self.proxy.shared.topology.transaction_tables.cause
+
+    async def active(self) -> None:
+        await eventually(lambda: self.proxy.shared.topology.current_tables is not None, 60)
+
+    async def executed(self) -> GtidSet:
+        """What the primary has; the log has been read so far."""
+        executed = GtidSet.parse(await asyncio.to_thread(lambda: self.primary.gtid_executed))
+
+        def read() -> bool:
+            found = self.proxy.shared.topology.current_tables
+            return found is not None and executed <= found.read_through
+
+        await eventually(read, 60)
+        return executed
+
+    async def run(self, *statements: str) -> list[frozenset[str]]:
+        """What each transaction of these statements may have changed, in the order of GTIDs."""
+        had = await self.executed()
+        await asyncio.to_thread(self._run, statements)
+        has = await self.executed()
+        new = has - had
+        return [
+            self.touched(GtidSet.of(tsid, number, number + 1), has)
+            for tsid in new.tsids
+            for start, end in new.intervals(tsid)
+            for number in range(start, end)
+        ]
+
+    def _run(self, statements: Sequence[str]) -> None:
+        with closing(self.primary.admin("app")) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def touched(self, gtid: GtidSet, executed: GtidSet) -> frozenset[str]:
+        """The tables whose readers must wait for it at a replica that has all else."""
+        return frozenset(
+            name
+            for name in TABLES
+            if self.tables.still_required(
+                gtid, executed - gtid, frozenset({TableName("app", name)})
+            )
+        )
+
+
+@asynccontextmanager
+async def following(cluster: Cluster, **options: Any) -> AsyncIterator[Follower]:
+    """A proxy that watches the cluster, and has begun to read; replicas hold back nothing."""
+    settings: dict[str, Any] = {
+        "monitor_user": MONITOR_USER,
+        "monitor_password": MONITOR_PASSWORD.encode(),
+        "monitor_interval": 0.05,
+        "table_dependencies": "auto",
+    }
+    replicas = [server.address for server in cluster.replicas]
+    async with before(cluster.primary.address, replicas, **(settings | options)) as proxy:
+        yield Follower(cluster, proxy)
+
+
+@pytest.fixture
+def behind(cluster: Cluster) -> Iterator[None]:
+    """Replicas apply nothing, so that no transaction is dropped."""
+    cluster.wait_caught_up()
+    for replica in cluster.replicas:
+        replica.stop_applier()
+    yield
+    for replica in cluster.replicas:
+        replica.start_applier()
+
+
+def only(*names: str) -> list[frozenset[str]]:
+    return [frozenset(names)]
+
+
+ONE_TRANSACTION: dict[str, tuple[list[str], list[frozenset[str]]]] = {
+    "insert": (["INSERT INTO plain (v) VALUES (1)"], only("plain")),
+    "two tables": (
+        ["BEGIN", "INSERT INTO plain (v) VALUES (1)", "INSERT INTO other (v) VALUES (1)", "COMMIT"],
+        only("plain", "other"),
+    ),
+    "trigger": (["UPDATE audited SET v = v + 1 WHERE id = 1"], only("audited", "audit")),
+    "view": (["UPDATE viewed SET v = v + 1 WHERE id = 1"], only("audited", "audit")),
+    "function": (["SELECT adds()"], only("other")),
+    "cascading update": (["UPDATE parent SET id = 11 WHERE id = 1"], only("parent", "child")),
+    "cascading delete": (["DELETE FROM parent WHERE id = 2"], only("parent", "child")),
+    "savepoint": (
+        [
+            *("BEGIN", "INSERT INTO plain (v) VALUES (1)", "SAVEPOINT s"),
+            *("INSERT INTO other (v) VALUES (1)", "ROLLBACK TO s", "COMMIT"),
+        ],
+        only("plain"),
+    ),
+    "compressed": (
+        ["SET binlog_transaction_compression = ON", "INSERT INTO plain (v) VALUES (1), (2), (3)"],
+        only("plain"),
+    ),
+    "row image and metadata": (
+        ["SET binlog_row_image = MINIMAL", "UPDATE audited SET v = v + 1 WHERE id = 1"],
+        only("audited", "audit"),
+    ),
+    "logged statements": (
+        ["SET binlog_rows_query_log_events = ON", "INSERT INTO plain (v) VALUES (1)"],
+        only("plain"),
+    ),
+    "tag": (
+        ["SET gtid_next = 'AUTOMATIC:blue'", "INSERT INTO plain (v) VALUES (1)"],
+        only("plain"),
+    ),
+    "statement": (
+        ["SET binlog_format = STATEMENT", "INSERT INTO plain (v) VALUES (1)"],
+        [ANYTHING],
+    ),
+    "statement and rows": (
+        [
+            *("SET binlog_format = STATEMENT", "BEGIN", "INSERT INTO plain (v) VALUES (1)"),
+            "INSERT INTO plain (v) VALUES (UUID_SHORT() % 100)",
+            "COMMIT",
+        ],
+        [ANYTHING],
+    ),
+    "ddl": (["ALTER TABLE plain ADD COLUMN w INT"], [ANYTHING]),
+    "truncate": (["TRUNCATE other"], [ANYTHING]),
+    "create select": (["CREATE TABLE made SELECT * FROM plain"], [ANYTHING]),
+    "drop": (["DROP TABLE made"], [ANYTHING]),
+    "grant": (["CREATE USER somebody", "DROP USER somebody"], [ANYTHING, ANYTHING]),
+    "xa": (
+        [
+            *("XA START 'x'", "INSERT INTO plain (v) VALUES (1)", "XA END 'x'", "XA PREPARE 'x'"),
+            "XA COMMIT 'x'",
+        ],
+        [ANYTHING, ANYTHING],
+    ),
+    "xa in one phase": (
+        [
+            *("XA START 'x'", "INSERT INTO plain (v) VALUES (1)", "XA END 'x'"),
+            "XA COMMIT 'x' ONE PHASE",
+        ],
+        [ANYTHING],
+    ),
+    "nothing": (
+        ["SET gtid_next = 'aaaaaaaa-0000-0000-0000-00000000000a:1'", "BEGIN", "COMMIT"],
+        [ANYTHING],
+    ),
+}
+
+
+@pytest.mark.usefixtures("behind")
+def test_what_a_transaction_touched(cluster: Cluster) -> None:
+    found: dict[str, list[frozenset[str]]] = {}
+
+    async def story() -> None:
+        async with following(cluster) as follower:
+            await follower.active()
+            for name, (statements, _) in ONE_TRANSACTION.items():
+                found[name] = await follower.run(*statements)
+
+    asyncio.run(story())
+    assert found == {name: expected for name, (_, expected) in ONE_TRANSACTION.items()}
