@@ -169,7 +169,7 @@ def build(
         known_passwords=KnownPasswords(),
         refusals=Refusals(metrics, time.monotonic),
         classifier=Classifier(),
-        catalogues=Catalogues(live, metrics, tasks.start, loop),
+        catalogues=Catalogues(live, metrics, tasks.start, loop, topology),
         audits=Audits(config.self_audit),
         administration=Administration(worker, topology, sessions, slots, server_drain, digests),
     )

@@ -11,6 +11,7 @@ from routing.consistency.decision import (
     Scope,
     TimeoutPolicy,
 )
+from routing.consistency.independence import Independence
 from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.consistency.scope import ScopeState
@@ -19,6 +20,7 @@ from routing.session.session import Session
 from routing.sql.diagnostics import CONDITIONS, COST
 from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement, StatementClass
+from routing.sql.table_references import TableNames
 
 # Members of enums, looked up once.
 _READ: Final = StatementClass.READ
@@ -31,6 +33,8 @@ _CONNECTION: Final = Scope.CONNECTION
 _TO_PRIMARY: Final = TimeoutPolicy.PRIMARY
 _OF_PRIMARY: Final = Proof.PRIMARY
 _KNOWN: Final = Proof.KNOWN
+_INDEPENDENT: Final = Proof.INDEPENDENT
+_WAITED: Final = Proof.WAITED
 _A_READ: Final = Reason.READ
 
 _OF_ANSWERS: Final = frozenset({PinReason.TEMPORARY_TABLE, PinReason.VARIABLE, PinReason.UNKNOWN})
@@ -79,7 +83,8 @@ def choose(
         names = statement.user_variables
         if names and not session.user_variables.know(names):
             return on_primary(topology, Reason.SESSION)
-        return _read(session, topology, now, requirement or Requirement(rules), crowded)
+        requirement = requirement or Requirement(rules)
+        return _read(session, topology, now, requirement, statement.tables, crowded)
     if kind is StatementClass.DIAGNOSTIC:
         area = session.diagnostics.target(statement.asks)
         if (
@@ -153,7 +158,12 @@ def required_by(
 
 
 def _read(
-    session: Session, topology: Topology, now: float, requirement: Requirement, crowded: bool
+    session: Session,
+    topology: Topology,
+    now: float,
+    requirement: Requirement,
+    names: TableNames | None,
+    crowded: bool,
 ) -> Decision:
     """Decide about a read."""
     rules = requirement.rules
@@ -164,7 +174,7 @@ def _read(
     reason = _needs_primary(session, topology, requirement)
     if reason is not None:
         return on_primary(topology, reason)
-    return by_level(session, topology, now, requirement, crowded)
+    return by_level(session, topology, now, requirement, names, crowded)
 
 
 def by_level(
@@ -172,6 +182,7 @@ def by_level(
     topology: Topology,
     now: float,
     requirement: Requirement,
+    names: TableNames | None = None,
     crowded: bool = False,
 ) -> Decision:
     """Decide about a read that nothing in its session keeps on the primary.
@@ -181,6 +192,7 @@ def by_level(
         topology: who could answer.
         now: monotonic time, seconds.
         requirement: what it must see.
+        names: those of what it reads; None if all that it must see may matter.
         crowded: as in `choose`.
     """
     rules = requirement.rules
@@ -206,7 +218,7 @@ def by_level(
         seen_on is not None and not _goes_on(session, topology, seen_on, scope, now)
     ):
         return _probe(session, rules, topology, scope, now)
-    return _among_replicas(session, topology, now, requirement, crowded, seen_on)
+    return _among_replicas(session, topology, now, requirement, names, crowded, seen_on)
 
 
 def _is_share_of_primary(session: Session, topology: Topology, now: float) -> bool:
@@ -299,6 +311,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     topology: Topology,
     now: float,
     requirement: Requirement,
+    names: TableNames | None,
     crowded: bool,
     seen_on: Server | None,
 ) -> Decision:
@@ -309,6 +322,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
         topology: who could answer.
         now: monotonic time, seconds.
         requirement: what it must see.
+        names: those of what it reads; None if all that it must see may matter.
         crowded: as in `choose`.
         seen_on: the only one that may answer; None if any may.
     """
@@ -326,6 +340,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     in_order = rules.level is _READ_ALL
     patient = crowded or rules.on_timeout is not _TO_PRIMARY
     nearest: Server | None = None
+    independence: Independence | None = None  # of the read at that one
     shortest = rules.wait_budget
     reachable = unordered = False
     picky = bool(session.avoided or session.rejections.last)
@@ -352,22 +367,61 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
         if applied.covers(required):
             confirm = requirement.relies and server.is_doubtful(now)
             return Decision(server, _A_READ, _KNOWN, applied, confirm)
+        less = (
+            None if names is None else _independence(session, topology, requirement, names, server)
+        )
+        if less is not None and applied.covers(less.remaining):
+            confirm = server.is_doubtful(now)
+            return Decision(server, _A_READ, _INDEPENDENT, applied, confirm, less)
         reachable = True
         if patient or now >= server.behind_until:
             wait = server.predicted_wait(requirement.since(now), now)
             if wait < shortest or (patient and nearest is None):
                 shortest = wait
                 nearest = server
+                independence = less
     if nearest is not None:
         confirm = nearest.is_doubtful(now)
-        return Decision(nearest, Reason.READ, Proof.WAITED, required, confirm)
+        gtids = required if independence is None else independence.remaining
+        return Decision(nearest, _A_READ, _WAITED, gtids, confirm, independence)
     if reachable:
         if not patient and topology.primary.is_gone(now):  # a late replica is the better choice
-            return _among_replicas(session, topology, now, requirement, True, seen_on)
+            return _among_replicas(session, topology, now, requirement, names, True, seen_on)
         return on_primary(topology, Reason.REPLICA_BEHIND)
     if unordered:
         return on_primary(topology, Reason.COMMIT_ORDER)
     return _without_replica(session, topology, now)
+
+
+def _independence(
+    session: Session,
+    topology: Topology,
+    requirement: Requirement,
+    names: TableNames,
+    server: Server,
+) -> Independence | None:
+    """What a read does not depend on, of what it must see, at a replica that lacks some of that.
+
+    Only what the session wrote itself may be left out. A read that follows what was seen must not
+    go back behind that, in whatever table; and a snapshot is one state for all later reads.
+
+    Args:
+        session: who sent it.
+        topology: who could answer.
+        requirement: what it must see.
+        names: those of what it reads.
+        server: the replica.
+    """
+    log, required = topology.current_tables, requirement.gtids
+    if log is None or required is None or requirement.rules.level is not _OWN_WRITES:
+        return None
+    if not (session.transaction.is_idle and topology.follows_in_order(server)):
+        return None
+    tables = session.known_tables.base_tables(names, session.schema, topology)
+    if tables is None:
+        return None
+    remaining = log.still_required(required, server.applied, tables)
+    return None if remaining is required else Independence(required, remaining, tables)
 
 
 def _without_replica(session: Session, topology: Topology, now: float) -> Decision:

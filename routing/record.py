@@ -26,6 +26,12 @@ snapshot of a READ ONLY transaction, and this is when the snapshot was asked for
 first read. A read must see what there was at that moment. A reader that ignores the field judges
 later reads by their own arrival, which is too strict.
 
+A "statement" record may also have `tables` (`TABLES`): the read's proof is "independent", and these
+are the base tables that it may read, each as `` `schema`.`table` ``, separated by commas. What it
+had to see and its server need not have is `required` without `proof_set`: that changed none of
+them. If it waited (`wait_us`), `proof_set` is what it waited for; that WAIT has a "proof" record of
+its own.
+
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
 
@@ -44,7 +50,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from protocol.gtid import EMPTY
-from routing.consistency.decision import Level
+from routing.consistency.decision import Decision, Level, Proof
 from routing.consistency.rules import Rules
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
@@ -84,7 +90,7 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("role", str, True),  # as which the server was chosen
     ("reason", str, False),
     ("proof", str, False),
-    ("proof_set", str, True),  # known: the applied set; waited: the set waited for
+    ("proof_set", str, True),  # known, independent: the applied set; waited: the set waited for
     ("wait_us", int, False),  # from the WAIT's dispatch (`dispatched_us` if waited) to its answer
     ("fallbacks", str, False),  # comma-separated "<server>:<reason>" of attempts before this one
     ("outcome", str, False),
@@ -98,6 +104,9 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
 
 SNAPSHOT: Final[tuple[tuple[str, type, bool], ...]] = (("snapshot_us", int, True),)
 """The field that a "statement" record may have after all others."""
+
+TABLES: Final[tuple[tuple[str, type, bool], ...]] = (("tables", str, True),)
+"""Another one, behind that."""
 
 LAG: Final[dict[str, tuple[tuple[str, type, bool], ...]]] = {
     "applied": (  # transactions since the look before, as far as seen
@@ -126,6 +135,7 @@ NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":n
 _MANY: Final = 1000
 _NUMBERS: Final = [str(number) for number in range(_MANY)]
 _OK: Final = "ok"
+_INDEPENDENT: Final = Proof.INDEPENDENT
 
 # What stands between the values of a record. A set that is null has no quotes.
 _ORDINAL: Final = ',"dropped":0,"ordinal":'
@@ -337,6 +347,8 @@ class RecordStream:
         counted = "null" if rows is None else _number(rows)
         if outcome.snapshot_us:
             counted = f'{counted},"snapshot_us":{outcome.snapshot_us}'
+        if outcome.proof is _INDEPENDENT and decision is not None:
+            counted += _tables_fragment(decision)
         route_fragment = route.fragment
         self._bytes_in += (
             (
@@ -449,6 +461,13 @@ class RecordStream:
         self._gap_dropped = 0
         self._bytes_in += len(line)
         self._records.append((line,))
+
+
+def _tables_fragment(decision: Decision) -> str:
+    independence = decision.independence
+    if independence is None:
+        return ""
+    return ',"tables":' + json.dumps(independence.tables_text)
 
 
 def _own_fragment(outcome: CommandOutcome) -> str:

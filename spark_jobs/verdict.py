@@ -64,6 +64,11 @@ class Finding(_Explained):
         "unbacked",
         "The proxy relied on an applied set that nothing in the log shows to be true.",
     )
+    INDEPENDENT = (
+        "independent by the proxy's word",
+        "The server lacked something that the read had to see, and the proxy says that this changed"
+        " no table of the read.",
+    )
     UNNAMED_WRITE = (
         "unnamed write",
         "Something may have been committed whose GTID no packet told, and the server may lack it.",

@@ -35,12 +35,15 @@ class Views:
         self._user = state.user
         self._role = ""
         self._account = self._catalogues.of(self._user, "")
+        state.known_tables = self._account.tables
 
     def classify(self, statement: Statement) -> Statement:
         """The statement, classified with the views that it names."""
         state = self._state
         same = (state.role or "") == self._role and state.user == self._user
         account = self._account if same else self.present()
+        if account.tables.outdated:
+            self._catalogues.renew(account)
         if account.era is self._catalogues.era and not account.aged:
             catalogue = account.catalogue
             names = catalogue.names
@@ -56,6 +59,7 @@ class Views:
         if role != self._role or state.user != self._user:
             self._user, self._role = state.user, role
             self._account = self._catalogues.of(self._user, role)
+            state.known_tables = self._account.tables
         return self._account
 
     def _unsettled(self, account: Account, statement: Statement) -> Statement:
@@ -84,8 +88,8 @@ class Views:
             return ()
         if account.asking or not self._can_ask(account):
             return ()
-        question = account.ask(primary, self._catalogues.era)
         transaction = self._state.transaction
+        question = self._catalogues.ask(account, primary, anew=transaction.is_idle)
         opens = not (transaction.autocommit or transaction.is_open)
         return ask_views(question, primary.query_attributes, opens=opens)
 

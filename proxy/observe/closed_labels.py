@@ -52,7 +52,10 @@ _OWN_CODES: Final = {code.code for code in ServerErrorCode}
 Labels = tuple[str, ...]
 
 PLAIN: Final[Mapping[Definition, tuple[Labels, ...]]] = {
-    families.READS: tuple(product(Level, (Proof.NONE, Proof.PRIMARY, Proof.KNOWN, Proof.WAITED))),
+    families.READS: (
+        *product(Level, (Proof.NONE, Proof.PRIMARY, Proof.KNOWN, Proof.WAITED)),
+        (Level.READ_OWN_WRITES, Proof.INDEPENDENT),
+    ),
     families.CROWDED: tuple(product(get_args(Crowded))),
     families.SPLIT_CONFLICTS: tuple(product(ConflictPolicy)),
     families.AUDITED: tuple(product(get_args(Audited))),
@@ -127,7 +130,7 @@ _REFUSALS: Final = (
 )
 """Reasons with which the proxy itself answers with an error."""
 _REPLICA_COURSES: Final = (
-    *product((Reason.READ,), (Proof.NONE, Proof.KNOWN, Proof.WAITED)),
+    *product((Reason.READ,), (Proof.NONE, Proof.KNOWN, Proof.WAITED, Proof.INDEPENDENT)),
     *product((Reason.TRANSACTION,), (Proof.NONE, Proof.KNOWN)),
     (Reason.WAIT_TIMEOUT, Proof.NONE),
     (Reason.DIAGNOSTIC, Proof.NONE),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from proxy.observe.histogram import Histogram
     from proxy.observe.metrics import Metrics
     from proxy.observe.slow_log import SlowLog
-    from routing.consistency.decision import Level, Reason
+    from routing.consistency.decision import Decision, Level, Reason
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
@@ -173,6 +173,18 @@ class Ledger:
         """
         if self._records is not None:
             self._records.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
+
+    def record_wait(self, server: Server, gtids: GtidSet, outcome: CommandOutcome) -> None:
+        """Record what a WAIT in front of a statement proved, if the statement's record does not."""
+        sent_us = outcome.dispatched_us
+        self.record_proof(server, "waited", gtids, sent_us, sent_us + outcome.wait_us)
+
+    def record_remainder(self, decision: Decision, outcome: CommandOutcome) -> None:
+        """A WAIT has ended well: if it was for what remained, the read's proof is another."""
+        gtids = decision.proof_set
+        if decision.independence is not None and gtids is not None:
+            self.record_wait(decision.server, gtids, outcome)
+            outcome.on_remainder()
 
     def record_observation(self, primary: Server, observation: Observation) -> None:
         """Record what the primary had at a moment of the past, before a read relies on it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from routing.consistency.decision import Level, Scope
+from routing.consistency.decision import Level, Proof, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,9 @@ class LastAnswer(NamedTuple):
         own: transactions of the session that the answer reported.
         conflict: ``snapshot`` if it may have seen another state than earlier reads of its
             transaction, else NULL.
+        tables: the base tables that it may read, if its answer does not depend on some of what it
+            had to see; else NULL.
+        left_out: what its answer does not depend on, of that; likewise.
     """
 
     level: str | None
@@ -51,6 +54,8 @@ class LastAnswer(NamedTuple):
     required: str | None
     own: str
     conflict: str | None
+    tables: str | None
+    left_out: str | None
 
     @classmethod
     def of(cls, command: Command, outcome: CommandOutcome) -> LastAnswer:
@@ -58,6 +63,9 @@ class LastAnswer(NamedTuple):
         rules = command.rules
         decision = outcome.decision
         read = command.is_read
+        less = None if decision is None else decision.independence
+        if outcome.proof is not Proof.INDEPENDENT:
+            less = None
         return cls(
             rules.consistency if read else None,
             rules.scope.value if read else None,
@@ -70,6 +78,8 @@ class LastAnswer(NamedTuple):
             None if outcome.required is None else outcome.required.text,
             outcome.own.text,
             "snapshot" if outcome.conflicts else None,
+            None if less is None else less.tables_text,
+            None if less is None else less.left_out.text,
         )
 
 

@@ -155,7 +155,8 @@ class Tracer:
     def _wait(self, outcome: "CommandOutcome", arrived_ns: int, context: "Context") -> None:
         """Make the span of the wait for a replica; after a vain one the statement went on later."""
         begin_ns, length_ns = outcome.dispatched_us * 1000, outcome.wait_us * 1000
-        if outcome.proof is not Proof.WAITED:
+        decision = outcome.decision
+        if decision is None or decision.proof is not Proof.WAITED:
             begin_ns = max(arrived_ns, begin_ns - length_ns)
         wait = self._tracer.start_span(
             "WAIT_FOR_EXECUTED_GTID_SET",

@@ -21,25 +21,39 @@ _OTHERS: Final = b"<>_utf8mb4'sys'"
 """The server's own schema of views: they are recognised by the schema's name."""
 
 
-def _question(definition: bytes) -> bytes:
+_TABLES: Final = (
+    b",(SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(TABLE_SCHEMA,TABLE_NAME,ENGINE)) AS BINARY)"
+    b" FROM information_schema.TABLES WHERE TABLE_TYPE<>_utf8mb4'VIEW' AND TABLE_SCHEMA NOT IN"
+    b" (_utf8mb4'mysql',_utf8mb4'sys',_utf8mb4'performance_schema',_utf8mb4'information_schema'))"
+    b" AS t"
+)
+_DIRTY: Final = b"READ-UNCOMMITTED"
+
+
+def _question(definition: bytes, *, tables: bool = False) -> bytes:
     rows = (
         b"SELECT (SELECT COUNT(*) FROM information_schema.VIEWS WHERE TABLE_SCHEMA%(others)b) AS n,"
         b"(SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(TABLE_SCHEMA,TABLE_NAME,%(definition)b)) AS BINARY)"
         b" FROM information_schema.VIEWS WHERE TABLE_SCHEMA%(others)b) AS v,"
         b"(SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(VIEW_SCHEMA,VIEW_NAME,TABLE_SCHEMA,TABLE_NAME))"
         b" AS BINARY) FROM information_schema.VIEW_TABLE_USAGE WHERE VIEW_SCHEMA%(others)b) AS u"
-        b" LIMIT 1"
-    ) % {b"others": _OTHERS, b"definition": definition}
+        b"%(tables)b LIMIT 1"
+    ) % {b"others": _OTHERS, b"definition": definition, b"tables": _TABLES if tables else b""}
     size = str(_LARGEST).encode("ascii")
+    further = b",IF(LENGTH(t)<%b,t,NULL),@@transaction_isolation" % size if tables else b""
     return (
-        b"SELECT %b n,IF(LENGTH(v)<%b,v,NULL),IF(LENGTH(u)<%b,u,NULL) FROM (%b) AS q LIMIT 1"
-    ) % (_HINTS, size, size, rows)
+        b"SELECT %b n,IF(LENGTH(v)<%b,v,NULL),IF(LENGTH(u)<%b,u,NULL)%b FROM (%b) AS q LIMIT 1"
+    ) % (_HINTS, size, size, further, rows)
 
 
 QUESTION: Final = _question(b"VIEW_DEFINITION")
 NAMES_QUESTION: Final = _question(b"NULL")
 """The same without definitions, where these are too long."""
+TABLES_QUESTION: Final = _question(b"VIEW_DEFINITION", tables=True)
+"""The first one, and which tables there are."""
 COLUMNS: Final = 3
+WITH_TABLES: Final = 5
+"""Columns of the first two, and of the last."""
 AFTER: Final = b"DO 0"
 """To be sent after either question. A hint's settings are tracked as changes of the session; where
 results have no OK packet (without CLIENT_DEPRECATE_EOF), the next OK would report them."""
@@ -52,19 +66,23 @@ class Answer(NamedTuple):
         whole: nothing was left out for its length.
         views: see `routing.sql.catalogue.read`.
         usages: likewise.
+        tables: likewise; None also if that was not asked, or if the session reads what is not
+            committed.
     """
 
     whole: bool
     views: bytes | None
     usages: bytes | None
+    tables: bytes | None = None
 
 
 def read(row: list[bytes | None]) -> Answer | None:
-    """The answer in a row of `COLUMNS` values; None if it is unusable."""
-    if len(row) != COLUMNS or row[0] is None or not row[0].isdigit():
+    """The answer in a row of `COLUMNS` or `WITH_TABLES` values; None if it is unusable."""
+    if len(row) not in (COLUMNS, WITH_TABLES) or row[0] is None or not row[0].isdigit():
         return None
-    count, views, usages = row
-    return Answer(count == b"0" or views is not None, views, usages)
+    count, views, usages = row[:COLUMNS]
+    tables = row[COLUMNS] if len(row) == WITH_TABLES and row[-1] != _DIRTY else None
+    return Answer(count == b"0" or views is not None, views, usages, tables)
 
 
 def parse(stream: ResponseStream) -> Answer | None:
@@ -75,4 +93,4 @@ def parse(stream: ResponseStream) -> Answer | None:
     """
     if stream.error is not None or stream.row is None:
         return None
-    return read(parse_text_row(stream.row, COLUMNS))
+    return read(parse_text_row(stream.row))

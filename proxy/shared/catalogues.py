@@ -22,17 +22,20 @@ from proxy.server.connection_stage import LENT
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import end_transaction, query
 from routing.servers.topology import Role
+from routing.session.known_tables import KnownTables
 from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from protocol.gtid import GtidSet
     from protocol.response_stream import ResponseStream
     from proxy.live_config import LiveConfig
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.view_question import Answer
     from proxy.tasks import Start
+    from routing.servers.topology import Topology
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,8 @@ _TURN_S = 0.001  # not Final, which would be compiled in: tests shorten it
 """How long view definitions are processed before other work gets its turn."""
 _RETRY_S = 1.0  # likewise
 """How long nobody asks again after an unusable answer."""
+_RENEW_S = 5.0  # likewise
+"""How long nobody asks again for tables, however often definitions change."""
 
 
 class Account:
@@ -58,6 +63,11 @@ class Account:
         asked_in: the `Catalogues.era` in which it was asked.
         retry_at: when it may be asked again, monotonic s.
         names_only: its definitions are too long to be sent.
+        tables: what names of tables mean to it.
+        executed: what the primary is known to have had before it was asked; None if it was not the
+            primary that was asked, or nobody wants to know.
+        term: the primary's term at that time.
+        renew_at: when it may be asked again for tables, monotonic s.
         plain_in: the `Catalogues.era` in which each statement is known to be what it looks like,
             whatever views it names.
     """
@@ -72,17 +82,27 @@ class Account:
         self.retry_at = 0.0
         self.names_only = False
         self.plain_in: object | None = None
+        self.tables = KnownTables()
+        self.executed: GtidSet | None = None
+        self.term = 0
+        self.renew_at = 0.0
 
     @property
     def asking(self) -> bool:
         """Whether an answer is awaited."""
         return self.asker is not None and not self.asker.lost
 
-    def ask(self, connection: ServerConnection, era: object) -> bytes:
-        """The question, for this connection."""
+    def ask(
+        self, connection: ServerConnection, era: object, executed: GtidSet | None, term: int
+    ) -> bytes:
+        """The question, for this connection; the last two as of the attributes."""
         self.asker = connection
         self.asked_in = era
-        return view_question.NAMES_QUESTION if self.names_only else view_question.QUESTION
+        self.executed = executed
+        self.term = term
+        if self.names_only:
+            return view_question.NAMES_QUESTION
+        return view_question.QUESTION if self.executed is None else view_question.TABLES_QUESTION
 
     def learnt(self, catalogue: Catalogue, reading: Reading) -> None:
         """Take a catalogue."""
@@ -91,6 +111,7 @@ class Account:
         self.era = reading.era
         self.aged = False
         self.plain_in = None if catalogue.names else reading.era
+        self.tables.take(catalogue.tables, reading.executed, reading.term)
 
     def expire(self) -> None:
         """The primary is to be asked again; its last answer counts for a while."""
@@ -105,12 +126,13 @@ class Reading:
         era: the `Catalogues.era` in which it was asked for.
         digest: of it.
         steps: the steps that make a catalogue from it.
+        executed, term: as of the account that has asked.
     """
 
-    def __init__(
-        self, era: object | None, digest: bytes, steps: Iterator[Catalogue | None]
-    ) -> None:
-        self.era = era
+    def __init__(self, account: Account, digest: bytes, steps: Iterator[Catalogue | None]) -> None:
+        self.era = account.asked_in
+        self.executed = account.executed
+        self.term = account.term
         self.digest = digest
         self.steps = steps
 
@@ -124,8 +146,14 @@ class Catalogues:
     """
 
     def __init__(
-        self, live: LiveConfig, metrics: Metrics, start: Start, loop: asyncio.AbstractEventLoop
+        self,
+        live: LiveConfig,
+        metrics: Metrics,
+        start: Start,
+        loop: asyncio.AbstractEventLoop,
+        topology: Topology,
     ) -> None:
+        self._topology = topology
         self._live = live
         self._metrics = metrics
         self._start = start
@@ -155,6 +183,24 @@ class Catalogues:
         """A view may have changed, or become visible."""
         self.era = object()
 
+    def ask(self, account: Account, connection: ServerConnection, *, anew: bool) -> bytes:
+        """The question, for a connection; `anew` if no older snapshot may answer it."""
+        topology = self._topology
+        server = connection.server
+        executed: GtidSet | None = None
+        present = server is topology.primary and connection.epoch == server.epoch
+        if topology.current_tables is not None and present and anew:
+            executed = server.applied
+        return account.ask(connection, self.era, executed, topology.term)
+
+    def renew(self, account: Account) -> None:
+        """What names of tables mean may have changed: ask again, but not all the time."""
+        now = self._now()
+        account.tables.outdated = False
+        if now >= account.renew_at:
+            account.renew_at = now + _RENEW_S
+            account.expire()
+
     async def learn(self, connection: ServerConnection, user: str) -> None:
         """Ask over a connection that has just logged in, if nobody has asked yet.
 
@@ -165,7 +211,7 @@ class Catalogues:
         account = self.of(user, "")
         if self.off or account.era is self.era or account.asking:
             return
-        sql = account.ask(connection, self.era)
+        sql = self.ask(account, connection, anew=True)
         try:
             row = await query(connection, sql)
             await query(connection, view_question.AFTER)
@@ -205,11 +251,13 @@ class Catalogues:
             return None
         hasher = blake2b(answer.views or b"", digest_size=16)
         hasher.update(answer.usages or b"")
+        hasher.update(answer.tables or b"")
         digest = hasher.digest()
         for other in (account, *self._accounts.values()):
             if digest == other.digest:  # accounts with the same rights have one catalogue
-                return Reading(account.asked_in, digest, iter((other.catalogue,)))
-        return Reading(account.asked_in, digest, read(answer.views, answer.usages, self._define))
+                return Reading(account, digest, iter((other.catalogue,)))
+        steps = read(answer.views, answer.usages, self._define, answer.tables)
+        return Reading(account, digest, steps)
 
     async def _read(self, account: Account, reading: Reading) -> None:
         while not self._step(account, reading):  # noqa: ASYNC110 lets others have their turn

@@ -3,6 +3,7 @@
 from typing import Final
 
 from protocol.gtid import GtidSet
+from routing.consistency.independence import Independence
 from routing.servers.topology import Role, Server
 from routing.stable_enum import StableStrEnum
 
@@ -61,6 +62,8 @@ class Proof(StableStrEnum):
     """The required set is a subset of the replica's applied set."""
     WAITED = "waited"
     """A WAIT ended on the very connection, right before the statement, and the set was there."""
+    INDEPENDENT = "independent"
+    """What the replica lacks of the required set has changed no table that the statement reads."""
     PROBED = "probed"
     """Only of an intermediate decision: the primary is asked what it has, then it is decided
     again."""
@@ -174,8 +177,10 @@ class Decision:
         server: the chosen server.
         reason: why it was chosen.
         proof: what will allow the answer, if all goes well.
-        proof_set: known: the applied set that covers what is required; waited: the set to wait for.
+        proof_set: known: the applied set that covers what is required; independent: the one that
+            covers what remains of it; waited: the set to wait for.
         confirm: the server is to be asked, in front, whether it still has all that it has proved.
+        independence: what the server need not have of what is required; None if it needs all.
     """
 
     def __init__(
@@ -185,12 +190,14 @@ class Decision:
         proof: Proof,
         proof_set: GtidSet | None = None,
         confirm: bool = False,
+        independence: Independence | None = None,
     ) -> None:
         self.server: Final = server
         self.reason: Final = reason
         self.proof: Final = proof
         self.proof_set: Final = proof_set
         self.confirm: Final = confirm
+        self.independence: Final = independence
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decision):

@@ -24,6 +24,7 @@ from routing.request.wait_results import WaitResult
 from routing.servers.topology import Topology
 from routing.servers.waits import Waits
 from routing.session.session import Session
+from routing.sql.table_references import TableNames
 
 # Looked up once.
 _BEST_EFFORT: Final = Level.BEST_EFFORT
@@ -34,6 +35,7 @@ _CACHED: Final = (_OWN_WRITES, _MONOTONIC)
 _CONNECTION: Final = Scope.CONNECTION
 _KNOWN: Final = Proof.KNOWN
 _WAITED: Final = Proof.WAITED
+_INDEPENDENT: Final = Proof.INDEPENDENT
 _NONE: Final = Proof.NONE
 _READ: Final = Reason.READ
 
@@ -123,20 +125,23 @@ class CachedDecision:
             known = Decision(decision.server, _READ, _KNOWN, gtids)
             self.decided(known, requirement)
 
-    def of(self, now: float) -> Decision | None:
+    def of(self, names: TableNames | None, now: float) -> Decision | None:
         """The decision about a plain read of a plain session, on a replica that can be sent it.
 
-        Its proof is KNOWN, WAITED, or none at BEST_EFFORT, and the replica is to be asked for
-        nothing else. None where the read is the machine's (`routing.request.read`).
+        Its proof is KNOWN, INDEPENDENT, WAITED, or none at BEST_EFFORT, and the replica is to be
+        asked for nothing else. None where the read is the machine's (`routing.request.read`). Only
+        a decision whose proof is KNOWN ever stands for another read: what an INDEPENDENT one has
+        proved holds for its tables alone.
 
         Args:
+            names: those of what it reads; None if all that it must see may matter.
             now: monotonic, s.
         """
         session, topology = self._session, self._topology
         rules = session.rules
         level = rules.level
         if level is _BEST_EFFORT:
-            return self._anew(None, rules, now)
+            return self._anew(None, rules, names, now)
         scope = session.own_scope
         if rules.scope is not _CONNECTION:
             scope = session.reading(rules, topology.term, now)
@@ -156,7 +161,7 @@ class CachedDecision:
             self.required = self._required
             self.relies = self._relies
             return decision
-        return self._anew(scope, rules, now)
+        return self._anew(scope, rules, names, now)
 
     def _goes_on(self, scope: ScopeState, decision: Decision) -> bool:
         """Whether no more was seen than what the decision's server has shown, and was told of."""
@@ -167,7 +172,9 @@ class CachedDecision:
             and scope.seen_epoch == self._epoch
         )
 
-    def _anew(self, scope: ScopeState | None, rules: Rules, now: float) -> Decision | None:
+    def _anew(
+        self, scope: ScopeState | None, rules: Rules, names: TableNames | None, now: float
+    ) -> Decision | None:
         """What the policy decides: of all that it looks at, the level and replicas are left."""
         session, topology = self._session, self._topology
         if topology.refusals.until:
@@ -181,16 +188,17 @@ class CachedDecision:
         requirement.rules = rules
         requirement.scope = scope
         requirement.gtids = required
-        decision = by_level(session, topology, now, requirement)
+        decision = by_level(session, topology, now, requirement, names)
         if decision.confirm:
             return None
         proof = decision.proof
         if proof is _WAITED:
-            if self._waits.find(decision.server, required, now) is not None:
+            gtids = decision.proof_set
+            if gtids is None or self._waits.find(decision.server, gtids, now) is not None:
                 return None
         elif proof is _KNOWN:
             self.decided(decision, requirement)
-        elif proof is not _NONE:
+        elif proof is not _INDEPENDENT and proof is not _NONE:
             return None
         if rules.level is _BOUNDED and not self._is_logged(required, now):
             return None

@@ -82,6 +82,10 @@ class CommandOutcome:
         self.proof = decision.proof
         self.snapshot_us = 0
 
+    def on_remainder(self) -> None:
+        """A WAIT for what remained of the required set has ended well; the rest does not matter."""
+        self.proof = Proof.INDEPENDENT
+
     def forget_changes(self) -> None:
         """What trackers told so far of the session's state was taken over."""
         self.state_changed = False

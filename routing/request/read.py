@@ -593,8 +593,9 @@ class Read:
         self, still: bool | None, ordered: bool | None, epoch: int, now: float
     ) -> Reason | None:
         """Why the answer that follows must not count, or None."""
-        server = self._with_decision().server
-        return wait_results.doubt(server, still, ordered, self.asks_order, epoch, self.sent_at, now)
+        decision = self._with_decision()
+        needs = self.asks_order or decision.independence is not None
+        return wait_results.doubt(decision.server, still, ordered, needs, epoch, self.sent_at, now)
 
     def audit_answered(self, has: bool | None, epoch: int, now: float) -> Step:
         """The replica was asked if it has what the read must see; None if it does not say.

@@ -683,6 +683,17 @@ class Topology:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._before_term + self.primary.epoch
 
+    def follows_in_order(self, server: Server) -> bool:
+        """Whether a server commits all that it has in the primary's order.
+
+        A replica of a replica may do so, too, but that is for that one to tell. So is what order a
+        group has.
+        """
+        sources = server.sources
+        if sources is None or self.group or not server.ordered:
+            return False
+        return len(sources) == 1 and self.primary.uuid in sources
+
     @property
     def current_tables(self) -> TransactionTables | None:
         """What the log of the present primary says of its transactions; None if it is not read."""

@@ -10,6 +10,7 @@ from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
 from routing.session.defaults import UNKNOWN, Defaults
 from routing.session.diagnostics_area import DiagnosticsArea
+from routing.session.known_tables import KnownTables
 from routing.session.lexer_modes import LexerModes
 from routing.session.pins import Pins
 from routing.session.replica_rejections import ReplicaRejections, StateVersions
@@ -73,6 +74,7 @@ class Session:
         text_prepared: statements that are prepared by text.
         schema: the default schema; empty if none is chosen.
         in_server_schema: unqualified names may be a server's own tables (`SERVER_SCHEMAS`).
+        known_tables: what names of tables mean to its account.
         schema_version: changes whenever a schema is chosen, be it the same: a server then looks up
             again what the session may do in it.
         login_roles: those that were active from the login at the primary on, in the form for SET
@@ -124,6 +126,7 @@ class Session:
         self.text_prepared = TextPreparedStatements()
         self.schema = ""
         self.in_server_schema = False
+        self.known_tables = KnownTables()
         self.schema_version = 0
         self.login_roles = NO_ROLE
         self.role: str | None = None

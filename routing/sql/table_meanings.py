@@ -8,6 +8,8 @@ from routing.sql.table_references import Name, TableNames
 
 BaseTables = frozenset[TableName]
 
+_MOST: Final = 64
+"""Of more tables than these a read counts as one that may read anything: each is in its record."""
 _NO_TABLES: Final[BaseTables] = frozenset()
 _ENGINE: Final = "InnoDB"
 """Tables of other engines may show what is kept elsewhere, or is not replicated by rows."""
@@ -49,7 +51,7 @@ class TableMeanings:
             if read is None:
                 return None
             tables |= read
-        return frozenset(tables)
+        return frozenset(tables) if len(tables) <= _MOST else None
 
 
 NOTHING_KNOWN: Final = TableMeanings({})

@@ -211,6 +211,8 @@ class Judge:
             return Judgement(Verdict.GIVEN_UP, Finding.STALE_POLICY)
         if self._is_early(event):
             return Judgement(Verdict.NOT_JUDGED, Finding.MISSING_RECORDS)
+        if event.proof == "independent":
+            return Judgement(Verdict.NOT_JUDGED, Finding.INDEPENDENT)
         claim, finding = claim_of(event)
         missing = self._missing(event, owed, claim)
         if missing and self._may_be_younger(event, missing):

@@ -210,7 +210,7 @@ async def last(client: Client) -> dict[str, str | None]:
     answer = await client.query("SHOW TIDEGATE LAST")
     names = [
         *("level", "scope", "server", "role", "reason", "proof", "wait_ms", "fallbacks"),
-        *("required", "own", "conflict"),
+        *("required", "own", "conflict", "tables", "left_out"),
     ]
     (row,) = answer.rows
     return {n: None if v is None else v.decode() for n, v in zip(names, row, strict=True)}

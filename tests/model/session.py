@@ -117,7 +117,7 @@ class ProxySession:
         if self.request.rules is not None:
             return False
         state.plain = state.plain or is_plain(state)
-        decision = self.reads.read.cached_decision.of(now) if state.plain else None
+        decision = self.reads.read.cached_decision.of(None, now) if state.plain else None
         link = None if decision is None else self._replicas.get(decision.server)
         if decision is None or link is None or self.bent or not self._is_free(link):
             return False

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.gtid import GtidSet
 from routing.consistency.decision import Level, Outcome, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.independence import Independence
 from routing.consistency.rules import Rules
 from routing.record import (
     FIELDS,
@@ -13,6 +15,7 @@ from routing.record import (
     NO_SERVER,
     RECORD_VERSION,
     SNAPSHOT,
+    TABLES,
     RecordStream,
     Route,
     lag_fragment,
@@ -22,6 +25,7 @@ from routing.record import (
 )
 from routing.servers.lag import Lag, SourceLag, Span, Transaction
 from routing.servers.replication_status import Stamped
+from routing.servers.transaction_tables import TableName
 from tests.support.statement_records import add_statement
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -109,6 +113,23 @@ def test_a_proof_may_tell_of_lag_in_a_field_of_its_own() -> None:
     assert found["applied"][0]["channel"] == 'a "channel"'
     assert found["applied"][0]["end_to_end_us"] == 250_000
     assert found["waits"][0]["waits_us"] == 900
+
+
+def test_an_independent_read_names_its_tables() -> None:
+    tables = frozenset([TableName("app", 'a`"\\'), TableName("größe", "t")])
+    required = GtidSet.parse(f"{UUID}:1-9")
+    less = Independence(required, GtidSet.parse(f"{UUID}:1-5"), tables)
+    assert less.left_out == GtidSet.parse(f"{UUID}:6-9")
+    stream = RecordStream("edge", 2, "ab", NO_BOUND)
+    add(stream, independence=less, allowed=Proof.INDEPENDENT, snapshot_us=7)
+    add(stream, ordinal=2)
+    add(stream, ordinal=3, independence=less)  # it went on elsewhere
+    independent, plain, other = records(stream)
+    ((name, _, _),) = TABLES
+    assert independent.pop(name) == '`app`.`a``"\\`,`größe`.`t`'
+    assert independent.pop("snapshot_us") == 7
+    for record in (independent, plain, other):
+        check_shape(record)
 
 
 def test_a_statement_may_tell_when_its_snapshot_was_asked_for() -> None:

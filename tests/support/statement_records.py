@@ -29,7 +29,9 @@ def add_statement(
     proof_set = fields.pop("proof_set", None)
     if proof_set is not None:
         gtids = GtidSet.parse(proof_set)
-        outcome.decision = Decision(_SERVER, Reason.READ, Proof.KNOWN, gtids)
+        outcome.decision = Decision(
+            _SERVER, Reason.READ, Proof.KNOWN, gtids, independence=fields.pop("independence", None)
+        )
     required = fields.pop("required", "")
     outcome.required = None if required is None else GtidSet.parse(required)
     outcome.own = GtidSet.parse(fields.pop("own_gtids", ""))
@@ -42,6 +44,7 @@ def add_statement(
     for name in ("wait_us", "fallbacks", "own_known", "snapshot_us"):
         if name in fields:
             setattr(outcome, name, fields.pop(name))
+    outcome.proof = fields.pop("allowed", None)
     if fields:
         raise TypeError(f"no such fields: {', '.join(fields)}")
     stream.statement(

@@ -56,10 +56,7 @@ class ReadEvents:
             outcome.fallbacks += f",{fallback}" if outcome.fallbacks else fallback
             metrics.fallback(note.left.name, note.why.value)
             if note.proved is not None:
-                sent_us = outcome.dispatched_us
-                ledger.record_proof(
-                    note.left, "waited", note.proved, sent_us, sent_us + outcome.wait_us
-                )
+                ledger.record_wait(note.left, note.proved, outcome)
         if note.crowded is not None:
             metrics.crowded(note.crowded)
         if note.stale:
@@ -145,6 +142,9 @@ class ReadEvents:
             waited_us / 1e6,
             self._now(),
         )
+        decision = read.decision
+        if isinstance(step, Pass) and result == "reached" and decision is not None:
+            self._shared.ledger.record_remainder(decision, outcome)
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
             outcome.reason = Reason.WAIT_TIMEOUT
             outcome.proof = Proof.NONE

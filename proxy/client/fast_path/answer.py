@@ -49,6 +49,7 @@ class FastAnswers(Taker):
         self._lease = lease
         self._slots = shared.slots
         self._metrics = shared.metrics
+        self._ledger = shared.ledger
         self._now = shared.now
         self._current = session.current
         self._read = session.read
@@ -90,6 +91,7 @@ class FastAnswers(Taker):
             waited_us / 1e6,
             self._now(),
         )
+        self._ledger.record_remainder(decision, outcome)
         self._read_timers.end_wait()
         return True
 
@@ -215,5 +217,5 @@ class FastAnswers(Taker):
                 outcome.decision,
                 outcome.required,
                 outcome.sent_at,
-                reached=outcome.proof is _WAITED and not self._read_timers.waits,
+                reached=outcome.decision.proof is _WAITED and not self._read_timers.waits,
             )

@@ -156,12 +156,14 @@ class FastRequests(FastPath):
         """
         if (
             statement.identifiers
-            and self._account.plain_in is not self._catalogues.era
+            and (
+                self._account.plain_in is not self._catalogues.era or self._account.tables.outdated
+            )
             and self._views.classify(statement) is not statement
         ):
             return False
         arrived_us, now = utc_ns() // 1000, self._now()
-        decision = self._cached_decision.of(now)
+        decision = self._cached_decision.of(statement.tables, now)
         if decision is None:
             return False
         server = decision.server
@@ -184,11 +186,12 @@ class FastRequests(FastPath):
         outcome.required = required
         outcome.sent_at = now
         self._servers.activate(replica)
-        if waits:
+        gtids = decision.proof_set
+        if waits and gtids is not None:
             state, budget = self._state, self._state.rules.wait_budget
-            wait = wait_packet(state, required, budget, "", replica.query_attributes)
+            wait = wait_packet(state, gtids, budget, "", replica.query_attributes)
             # The replica is not relied on to end it.
-            self._read_timers.begin_wait(server, required, now, budget + self._connect_timeout)
+            self._read_timers.begin_wait(server, gtids, now, budget + self._connect_timeout)
             replica.ask_behind(self._taker, wait, packet)
         else:
             replica.ask(self._taker, packet)

@@ -448,7 +448,10 @@ class Dispatch:
             question = columns(read.question())
         if gtids is None and not question and not audits:
             return NOTHING
-        return ReplicaChecks(gtids, budget, question, outcome.required if audits else None)
+        audited = outcome.required if audits else None
+        if audited is not None and decision.independence is not None:
+            audited = decision.independence.remaining
+        return ReplicaChecks(gtids, budget, question, audited)
 
     def _takes_snapshot(self, decision: Decision) -> None:
         """The command takes the transaction's snapshot, on the replica that was decided on."""

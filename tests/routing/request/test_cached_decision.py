@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.constants import IN_TRANS
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import EMPTY, Gtid, GtidSet
 from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.policy import choose
@@ -19,10 +19,12 @@ from routing.request.read import Read
 from routing.request.step import Ask, Join, Send
 from routing.servers.observations import Observation
 from routing.servers.topology import Server, Topology
+from routing.servers.transaction_tables import TableName
 from routing.servers.waits import Waits
 from routing.session.plain import is_plain
 from routing.session.session import Session
-from routing.sql.statement import Statement, StatementClass, StatementReason
+from routing.sql.statement import classify_text
+from routing.sql.table_meanings import TableMeanings
 
 U: Final = "11111111-1111-1111-1111-111111111111"
 LEVELS: Final = [
@@ -30,7 +32,9 @@ LEVELS: Final = [
     *(Level.BOUNDED_STALENESS, Level.BEST_EFFORT),
 ]
 STALENESS: Final = 100.0
-READ: Final = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
+TABLES: Final = [TableName("app", name) for name in ("a", "b")]
+READ: Final = classify_text(b"SELECT * FROM app.a", 0)
+MEANINGS: Final = TableMeanings({tuple(table): frozenset([table]) for table in TABLES})
 AGE: Final = 60.0
 
 
@@ -71,7 +75,9 @@ class World:
     @property
     def stands(self) -> Decision | None:
         """The decision that stands, if the session is plain."""
-        return self.read.cached_decision.of(self.now) if is_plain(self.session) else None
+        return (
+            self.read.cached_decision.of(READ.tables, self.now) if is_plain(self.session) else None
+        )
 
     def reads(self, which: int) -> None:
         """Read by the decision that stands, or else as the policy says.
@@ -204,6 +210,19 @@ class World:
         server = self.topology.replicas[which]
         server.diverged_gtids = EMPTY if server.diverged_gtids else gtids("4")
 
+    def is_logged(self, which: int) -> None:
+        """Let the primary's log tell that all that was written changed one table, or the other."""
+        topology, tables = self.topology, self.topology.transaction_tables
+        if topology.current_tables is None:
+            tables.begin(topology.term, gtids("1-3"), 0)
+        for number in range(4, self.committed + 1):
+            gtid = Gtid(U, number)
+            if gtid not in tables.read_through:
+                tables.add_rows(gtid, frozenset([TABLES[which]]))
+        self.session.known_tables.take(MEANINGS, gtids("1-3"), topology.term)
+        for server in topology.replicas:
+            server.sources = frozenset([topology.primary.uuid])
+
     def is_filtered(self, which: int) -> None:
         filters = self.topology.replicas[which].filters
         filters.lacking = not filters.lacking
@@ -311,13 +330,14 @@ HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
     *(World.reads_as_it_asks, World.reads_while_others_write, World.writes_while_it_reads),
     *(World.another_waits, World.waits_end, World.takes_its_time, World.has_little_time),
     *(World.gives_many, World.chooses_a_level, World.another_reads, World.is_settled),
-    *(World.is_looked_at, World.lags, World.is_read_though_it_lags),
+    *(World.is_looked_at, World.lags, World.is_read_though_it_lags, World.is_logged),
 ]
 happenings = st.tuples(
     st.one_of(
         st.sampled_from(HAPPENINGS),
         st.sampled_from([World.reads, World.applies, World.writes]),
         st.sampled_from([World.reads, World.is_looked_at]),
+        st.sampled_from([World.writes, World.is_logged]),
     ),
     st.integers(0, 1),
 )
@@ -357,7 +377,13 @@ def check(world: World) -> None:
     assert stands.proof_set is not None
     assert chosen.proof_set is not None
     if stands.proof is Proof.WAITED:
-        assert stands.proof_set is chosen.proof_set is required
+        independence = stands.independence
+        remaining = required if independence is None else independence.remaining
+        assert stands.proof_set == chosen.proof_set == remaining
+        assert independence is not None or stands.proof_set is required
+    elif stands.proof is Proof.INDEPENDENT:
+        assert stands.independence is not None
+        assert stands.proof_set == chosen.proof_set
     else:
         assert stands.proof is Proof.KNOWN
         assert required <= stands.proof_set <= chosen.proof_set
@@ -470,6 +496,39 @@ def test_a_read_joins_another_ones_wait(late: int) -> None:
     assert (world.stands is None) == (late == 0)
     world.waits_end(0)
     assert world.stands is not None
+
+
+def test_what_does_not_depend_on_a_write_proves_nothing_for_the_next_read() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.applies(0)
+    world.writes(0)
+    world.is_logged(1)
+    for _ in range(2):
+        stands = world.stands
+        assert stands is not None
+        assert stands.proof is Proof.INDEPENDENT
+        world.reads(0)
+    other = world.read.cached_decision.of(None, world.now)
+    assert other is not None
+    assert (other.proof, other.proof_set) == (Proof.WAITED, world.scope.own)
+
+
+def test_a_wait_for_what_remains_proves_no_more() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.applies(0)
+    world.writes(0)
+    world.is_logged(0)
+    world.writes(0)
+    world.is_logged(1)
+    stands = world.stands
+    assert stands is not None
+    assert (stands.proof, stands.proof_set) == (Proof.WAITED, gtids("6"))
+    world.reads(0)
+    assert world.topology.replicas[0].applied == gtids("1-6")
+    assert world.scope.own == gtids("6-7")
+    stands = world.stands
+    assert stands is not None
+    assert stands.proof is Proof.INDEPENDENT
 
 
 def test_what_a_wait_has_proved_stands() -> None:

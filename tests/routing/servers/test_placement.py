@@ -245,7 +245,7 @@ def alone(topology: Topology, server: Server) -> Topology:
 def of(topology: Topology, session: Session, crowded: bool) -> Decision:
     probed = gtids(f"{U}:1-5")
     requirement = Requirement(session.rules, probed=probed)
-    return by_level(session, topology, NOW, requirement, crowded)
+    return by_level(session, topology, NOW, requirement, crowded=crowded)
 
 
 @given(worlds())

@@ -1,0 +1,37 @@
+"""What a read of certain tables need not wait for, of what it must see."""
+
+from typing import Final
+
+from protocol.gtid import GtidSet
+from routing.servers.transaction_tables import TableName
+
+
+class Independence:
+    """A read does not depend on some of what it must see; `TransactionTables` has the rule.
+
+    Attributes:
+        required: what the read must see.
+        remaining: what of that its answer depends on; that is what its server has to have.
+        tables: the base tables that it may read.
+    """
+
+    def __init__(self, required: GtidSet, remaining: GtidSet, tables: frozenset[TableName]) -> None:
+        self.required: Final = required
+        self.remaining: Final = remaining
+        self.tables: Final = tables
+
+    @property
+    def tables_text(self) -> str:
+        """The tables as SQL names them, in order, separated by commas."""
+        return ",".join(
+            f"{_quoted(schema)}.{_quoted(table)}" for schema, table in sorted(self.tables)
+        )
+
+    @property
+    def left_out(self) -> GtidSet:
+        """The transactions that changed none of the tables."""
+        return self.required - self.remaining
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
