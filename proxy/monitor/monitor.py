@@ -358,7 +358,10 @@ class Monitor:
         await self._ask_applier(server, connection)
         self._judge_filters()
         sees_group = not self._group.asks or await self._group.ask(server, connection, asked_at)
-        if self._succession.promotes and not identity.read_only:
+        follows = self._succession.promotes and not identity.read_only
+        if follows or (
+            shared.config.table_dependencies != "off" and server is not shared.topology.primary
+        ):
             server.sources = await self._sources(server, connection)
         server.set_read_only(identity.read_only)
         if server is shared.topology.primary:
