@@ -11,6 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from protocol.gtid import EMPTY
 from proxy import tasks
 from proxy.monitor.binlog_stream import FAILURES, Retries, connect, end_of, receive, request_log
 from proxy.server.errors import ServerRefusedError
@@ -31,6 +32,8 @@ _WINDOW_S: Final = 10.0
 """The rate of the log is looked at over that time."""
 _FARTHEST: Final = 50_000
 """How many transactions that the primary has already are read at most."""
+_OVERDUE_S: Final = 30.0
+"""What the primary has comes in its log in that time, or in none: then the log is read anew."""
 _ANOTHER: Final = "the primary is another one, or has begun anew"
 _ASKED: Final = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})".format(
     ",".join(f"'{name}'" for name in VARIABLES)
@@ -57,6 +60,8 @@ class TransactionFollower:
         self._begun_at: float | None = None
         self._purged = False  # the server had not all of the log that was asked for
         self._logged_end: TablesEnd | None = None
+        self._awaited = EMPTY  # the log is to have been read through that
+        self._awaited_at = 0.0
 
     def follow(self) -> None:
         """The monitor has looked at a server: read the log of what is the primary now."""
@@ -71,6 +76,7 @@ class TransactionFollower:
             self._retries.reset()
             self._purged = False
         if tables.begun:
+            self._check_overdue()
             applied = self._applied_everywhere()
             if applied is not None:
                 tables.drop(applied)
@@ -81,6 +87,19 @@ class TransactionFollower:
         if not primary.uuid or self._applied_everywhere() is None:
             return  # nothing is known yet
         self._task = tasks.start(self._run(primary), f"tables of {primary.name}")
+
+    def _check_overdue(self) -> None:
+        """See whether all comes in the log that the primary has.
+
+        GTIDs that are added to gtid_purged do not, nor would anything else if the stream stuck.
+        """
+        now = self._shared.now()
+        if now - self._awaited_at < _OVERDUE_S:
+            return
+        if not self._tables.read_through.covers(self._awaited):
+            self.leave("transactions of the primary do not come in its log")
+        self._awaited = self._shared.topology.primary.applied
+        self._awaited_at = now
 
     def leave(self, cause: str) -> None:
         """Read no more, for this reason."""
@@ -172,7 +191,8 @@ class TransactionFollower:
                 self._began(primary)
 
     def _began(self, primary: Server) -> None:
-        self._begun_at = self._shared.now()
+        self._begun_at = self._awaited_at = self._shared.now()
+        self._awaited = primary.applied
         self._logged_end = None
         _log.info("which tables transactions change is read in the binary log of %s", primary.name)
 

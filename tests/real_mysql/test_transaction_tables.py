@@ -1,14 +1,15 @@
 """Which tables a transaction touched, as the proxy reads it in the log of a real primary."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import pytest
 
 from protocol.gtid import GtidSet
-from proxy.monitor import binlog_stream
+from proxy.monitor import binlog_stream, transaction_follower
+from proxy.shared.administration import server_rows
 from routing.servers.transaction_tables import TableName, TransactionTables
 from tests.faults.proxy_fixture import ProxyFixture, before, eventually
 from tests.real_mysql.cluster import Cluster
@@ -226,3 +227,220 @@ def test_what_a_transaction_touched(cluster: Cluster) -> None:
 
     asyncio.run(story())
     assert found == {name: expected for name, (_, expected) in ONE_TRANSACTION.items()}
+
+
+def follow(cluster: Cluster, story: Callable[[Follower], Awaitable[None]], **options: Any) -> None:
+    """Run this with a proxy that reads the log."""
+
+    async def whole() -> None:
+        async with following(cluster, **options) as follower:
+            await story(follower)
+
+    asyncio.run(whole())
+
+
+INSERT = "INSERT INTO plain (v) VALUES (1)"
+
+
+@pytest.mark.usefixtures("behind")
+def test_files_and_large_transactions_are_read_through(cluster: Cluster) -> None:
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        version = follower.tables.version
+        for statement in ("FLUSH BINARY LOGS", "SET GLOBAL binlog_checksum = NONE", "SELECT 1"):
+            assert await follower.run(statement, INSERT) == only("plain")
+        large = "INSERT INTO large VALUES (REPEAT('x', 20 << 20))"
+        compress = "SET binlog_transaction_compression = ON"
+        assert await follower.run("SET sql_log_bin = OFF", INSERT) == []
+        assert follower.tables.version == version
+        create = "CREATE TABLE large (v LONGTEXT)"
+        assert await follower.run(create, large, compress, large) == [
+            ANYTHING,
+            frozenset(),
+            ANYTHING,  # too large to be decompressed
+        ]
+        assert follower.tables.version == version + 2
+
+    follow(cluster, story)
+
+
+def test_it_begins_where_the_replicas_are_and_drops_what_they_have(cluster: Cluster) -> None:
+    def lack(*statements: str) -> GtidSet:
+        """What these commit, and no replica has."""
+        primary = cluster.primary
+        had = GtidSet.parse(primary.gtid_executed)
+        for statement in statements:
+            primary.query(statement)
+        return GtidSet.parse(primary.gtid_executed) - had
+
+    cluster.wait_caught_up()
+    cluster.replicas[0].stop_applier()
+    new = lack("INSERT INTO app.plain (v) VALUES (1)", "INSERT INTO app.other (v) VALUES (1)")
+
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        executed = await follower.executed()
+        assert follower.tables.count() == len(new) == 2
+        for name, left in (("plain", 1), ("other", 2), ("audit", 0)):
+            read = frozenset({TableName("app", name)})
+            still = follower.tables.still_required(executed, executed - new, read)
+            assert len(still & new) == left
+        cluster.replicas[0].start_applier()
+        await eventually(lambda: follower.tables.count() == 0)
+        # What was dropped is required of a replica that comes back with less.
+        assert follower.tables.still_required(executed, executed - new, read) is executed
+
+    follow(cluster, story)
+
+
+@pytest.mark.usefixtures("behind")
+def test_a_killed_stream_costs_waits_and_no_truth(cluster: Cluster) -> None:
+    def kill() -> None:
+        for (thread,) in cluster.primary.query(
+            "SELECT ID FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%%'"
+            " AND USER = %s",
+            MONITOR_USER,
+        ):  # those of readers that have left stay for a while
+            cluster.primary.query(f"KILL {thread}")
+
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        assert await follower.run(INSERT) == only("plain")
+        topology = follower.proxy.shared.topology
+        version = follower.tables.version
+        await asyncio.to_thread(kill)
+        await eventually(lambda: topology.transaction_tables.version != version)
+        await follower.active()
+        assert await follower.run(INSERT) == only("plain")
+
+    follow(cluster, story)
+
+
+def test_a_primary_that_crashed_is_another(cluster: Cluster) -> None:
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        topology = follower.proxy.shared.topology
+        tables, term = follower.tables, topology.term
+        await asyncio.to_thread(cluster.primary.kill)
+        await eventually(lambda: not tables.begun)
+        await asyncio.to_thread(cluster.primary.start)
+        await eventually(lambda: topology.term != term)
+        await follower.active()
+        assert tables.term == topology.term
+        for replica in cluster.replicas:
+            replica.stop_applier()
+        try:
+            assert await follower.run(INSERT) == only("plain")
+        finally:
+            for replica in cluster.replicas:
+                replica.start_applier()
+
+    follow(cluster, story)
+
+
+@pytest.mark.usefixtures("behind")
+def test_where_the_log_was_purged_it_begins_at_its_end(cluster: Cluster) -> None:
+    primary = cluster.primary
+    primary.query(f"{INSERT.replace('plain', 'app.plain')}")
+    primary.query("FLUSH BINARY LOGS")
+    ((newest, *_),) = primary.query("SHOW BINARY LOG STATUS")
+    for replica in cluster.replicas:
+        replica.query("STOP REPLICA")  # its source keeps what it is about to send
+    primary.query("PURGE BINARY LOGS TO %s", newest)
+
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        executed = GtidSet.parse(primary.gtid_executed)
+        assert follower.tables.count() == 0
+        assert await follower.run(INSERT) == only("plain")
+        # No replica has what was not read.
+        lacking = GtidSet.parse(cluster.replicas[0].gtid_executed)
+        required = executed | lacking
+        nothing: frozenset[TableName] = frozenset()
+        assert follower.tables.still_required(required, lacking, nothing) is required
+
+    try:
+        follow(cluster, story)
+    finally:
+        for replica in cluster.replicas:
+            replica.query("START REPLICA")
+
+
+def test_where_not_all_comes_in_the_log_it_is_read_anew(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_follower, "_OVERDUE_S", 0.5)
+
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        added = "bbbbbbbb-0000-0000-0000-00000000000b:1-3"
+        for server in cluster.servers:
+            server.query("SET GLOBAL gtid_purged = %s", f"+{added}")
+        tables = follower.tables
+        assert not GtidSet.parse(added) <= tables.read_through
+        await eventually(lambda: GtidSet.parse(added) <= tables.read_through)
+        await follower.active()
+
+    follow(cluster, story)
+
+
+def test_a_log_that_is_not_fit_is_not_read_and_why_is_said(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    primary = cluster.primary
+
+    async def is_off(cause: str, *texts: str, **options: Any) -> None:
+        async with following(cluster, **options) as follower:
+            await eventually(lambda: follower.cause.startswith(cause), 60)
+            topology = follower.proxy.shared.topology
+            assert topology.current_tables is None
+            (row,) = [
+                row
+                for row in server_rows.rows(topology, 0.0, lambda _: 0)
+                if row[server_rows.SERVER] == primary.address
+            ]
+            assert row[-1] == follower.cause
+            for text in texts:
+                assert text in follower.cause
+                assert text in caplog.text
+
+    async def story() -> None:
+        await is_off("off", table_dependencies="off")
+        primary.query("SET GLOBAL binlog_format = MIXED")
+        await is_off("unfit", "binlog_format is MIXED")
+        primary.query("SET GLOBAL binlog_format = ROW")
+        primary.query("CREATE TABLE app.long_rows (v LONGTEXT)")
+        async with following(cluster, table_dependencies_rate=1024) as follower:
+            await follower.active()
+            primary.query("INSERT INTO app.long_rows VALUES (REPEAT('x', 20000))")
+            await eventually(lambda: follower.cause.startswith("rate: more than 1024 bytes"))
+        primary.query(f"REVOKE REPLICATION CLIENT ON *.* FROM {MONITOR_USER}")
+        await is_off("unfit", "GRANT REPLICATION CLIENT")
+        primary.query(f"GRANT REPLICATION CLIENT ON *.* TO {MONITOR_USER}")
+        primary.query(f"REVOKE REPLICATION SLAVE ON *.* FROM {MONITOR_USER}")
+        await is_off("denied", f"GRANT REPLICATION SLAVE ON *.* TO {MONITOR_USER}")
+        primary.query(f"GRANT REPLICATION SLAVE ON *.* TO {MONITOR_USER}")
+        for option, text in (
+            ("--innodb-native-foreign-keys=ON", "innodb_native_foreign_keys"),
+            ("--binlog-ignore-db=other", "leaves out writes (binlog_ignore_db = other)"),
+        ):
+            primary.restart(option)
+            await is_off("unfit", text)
+        primary.restart()
+        async with following(cluster) as follower:
+            await follower.active()
+
+    asyncio.run(story())
+
+
+def test_a_primary_that_was_reset_is_another(cluster: Cluster) -> None:
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        topology = follower.proxy.shared.topology
+        tables, term = follower.tables, topology.term
+        cluster.primary.query("RESET BINARY LOGS AND GTIDS")
+        await eventually(lambda: topology.term != term)
+        await eventually(lambda: tables.term != term)
+        assert tables.cause
+
+    follow(cluster, story)
