@@ -53,6 +53,7 @@ from proxy.shared.probe import Probes
 from proxy.shared.refusals import Refusals
 from proxy.shared.sessions import Sessions
 from proxy.shared.shared import Shared
+from proxy.state import transaction_memory
 from proxy.state.client_counts import ClientCounts
 from proxy.state.kept_scopes import KeptScopes
 from proxy.state.scope_memory import ScopeMemory, kept_flags
@@ -62,7 +63,8 @@ from proxy.state.sqlite_file import StateError
 from routing.consistency.scope import Scopes
 from routing.consistency.scope_board import is_flagged
 from routing.consistency.sharing import Sharing
-from routing.servers.topology import Topology
+from routing.servers.topology import TABLES_LIMIT, Topology
+from routing.servers.transaction_ring import RingReader, SharedTransactionTables
 from routing.servers.waits import Waits
 from routing.sql.classifier import Classifier
 
@@ -124,6 +126,7 @@ def build(
         )
         sharing = Sharing(ScopeMemory(_state_dir(config), config.workers, worker, names.scopes))
         scopes.share(sharing)
+        _share_tables(topology, _state_dir(config), worker, names)
     elif config.state_dir is not None:
         flags = kept_flags(config.state_dir)
         scopes.remember_unlogged(lambda key: is_flagged(flags, key))
@@ -173,6 +176,15 @@ def build(
         audits=Audits(config.self_audit),
         administration=Administration(worker, topology, sessions, slots, server_drain, digests),
     )
+
+
+def _share_tables(topology: Topology, folder: Path, worker: int, names: SharedNames) -> None:
+    """Let the first worker tell the others what the primary's log says."""
+    memory = transaction_memory.mapped(folder, names.tables)
+    if worker == 0:
+        topology.transaction_tables = SharedTransactionTables(TABLES_LIMIT, memory)
+    else:
+        topology.tables_reader = RingReader(memory, topology)
 
 
 def _state_dir(config: Config) -> Path:

@@ -49,7 +49,7 @@ from proxy.shared.administration.every_worker import OneWorker, SeveralWorkers
 from proxy.shared.administration.http_pages import AdministrationPages
 from proxy.shared.administration.question import Answer as WorkerAnswer
 from proxy.shared.administration.question import Question
-from proxy.state import scope_memory, shared_client_counts
+from proxy.state import scope_memory, shared_client_counts, transaction_memory
 from proxy.state.scope_marks import disown
 from proxy.state.shared_names import PLAIN, SharedNames, remove_others
 from proxy.state.sqlite_file import StateError, make_folder
@@ -210,6 +210,7 @@ def _prepared(folder: Path, config: Config, take_over: TakeOver | None) -> Itera
             disown(folder)
         scope_memory.make(folder, config.workers, names.scopes)
         shared_client_counts.make(folder, config.workers, names.clients)
+        transaction_memory.make(folder, names.tables)
         if take_over is None:
             scope_memory.keep_only(folder, names.scopes)
             remove_others(folder, names, config.workers)

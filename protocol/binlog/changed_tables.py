@@ -59,13 +59,11 @@ class ChangeReader:
     """Takes the events of a log one after the other (`EventStream`, with `LONGEST`)."""
 
     def __init__(self) -> None:
-        self._gtid: Gtid | None = None
-        self._left = 0  # bytes of the transaction that are still to come
         self._begin(None, 0)
 
     def _begin(self, gtid: Gtid | None, left: int) -> None:
         self._gtid = gtid
-        self._left = left
+        self._left = left  # bytes of the transaction that are still to come
         self._tables: set[tuple[str, str]] = set()
         self._opened = False  # BEGIN has come
         self._closed = False  # XID or COMMIT has come

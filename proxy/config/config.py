@@ -293,8 +293,6 @@ class Config:
             yield "binlog-lag has no effect without monitor-user"
         if self.table_dependencies == "auto" and self.monitor_user is None:
             yield "table-dependencies has no effect without monitor-user"
-        elif self.table_dependencies == "auto" and self.workers > 1:
-            yield "table-dependencies has no effect with several workers"
 
     def _unused_zones(self) -> Iterator[str]:
         zones = {place.zone for place in self.servers.values()}

@@ -18,6 +18,7 @@ from proxy.server.errors import ServerRefusedError
 from proxy.server.query import ask, rows
 from routing.servers.logged_changes import VARIABLES, why_not_logged
 from routing.servers.transaction_log import TransactionLog
+from routing.servers.transaction_ring import SharedTransactionTables
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -49,7 +50,7 @@ class _RateError(Exception):
 
 
 class TransactionFollower:
-    """A connection to the primary, with `table-dependencies`; only the first worker has it."""
+    """A connection to the primary, with `table-dependencies`; other workers take what it says."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -66,27 +67,37 @@ class TransactionFollower:
     def follow(self) -> None:
         """The monitor has looked at a server: read the log of what is the primary now."""
         shared, tables = self._shared, self._tables
-        if shared.config.table_dependencies == "off":
+        topology = shared.topology
+        if topology.tables_reader is not None:
+            topology.tables_reader.refresh()
+            self._term = -1
+        elif shared.config.table_dependencies == "off":
             self.leave("off")
-        elif shared.config.workers > 1:
-            self.leave("off: it needs workers = 1")
         elif self._term != shared.topology.term:
             self.leave(_ANOTHER)
             self._term = shared.topology.term
             self._retries.reset()
             self._purged = False
         if tables.begun:
-            self._check_overdue()
+            if self._term >= 0:
+                self._check_overdue()
+                self._sync()
             applied = self._applied_everywhere()
             if applied is not None:
                 tables.drop(applied)
         shared.metrics.tables_read(tables.begun, tables.count())
         if self._term < 0 or self._task is not None or shared.now() < self._retries.at:
             return
-        primary = shared.topology.primary
+        primary = topology.primary
         if not primary.uuid or self._applied_everywhere() is None:
             return  # nothing is known yet
         self._task = tasks.start(self._run(primary), f"tables of {primary.name}")
+
+    def _sync(self) -> None:
+        """Let other workers begin here."""
+        tables, primary = self._tables, self._shared.topology.primary
+        if isinstance(tables, SharedTransactionTables) and tables.term == self._term:
+            tables.sync(primary.uuid, primary.started)
 
     def _check_overdue(self) -> None:
         """See whether all comes in the log that the primary has.
@@ -189,6 +200,7 @@ class TransactionFollower:
             log.receive_data(received)
             if self._begun_at is None and tables.begun:
                 self._began(primary)
+                self._sync()
 
     def _began(self, primary: Server) -> None:
         self._begun_at = self._awaited_at = self._shared.now()

@@ -38,6 +38,11 @@ class SharedNames(NamedTuple):
         """The file of counts of clients (`proxy.state.shared_client_counts`)."""
         return f"tidegate-clients{self.mark}.shared"
 
+    @property
+    def tables(self) -> str:
+        """The file of what the primary's log says (`proxy.state.transaction_memory`)."""
+        return f"tidegate-tables{self.mark}.shared"
+
     def kill_socket(self, worker: int) -> str:
         """Where a worker is asked about a KILL."""
         return f"tidegate-worker{self.mark}-{worker}.sock"
@@ -51,12 +56,15 @@ PLAIN: Final = SharedNames()
 
 ALL_SCOPES: Final = "tidegate-scopes*.shared"
 """What files of wide scopes fit, whichever proxy's."""
-_OTHERS: Final = ("tidegate-clients*.shared", "tidegate-worker*-*.sock", "tidegate-admin*-*.sock")
+_OTHERS: Final = (
+    *("tidegate-clients*.shared", "tidegate-tables*.shared"),
+    *("tidegate-worker*-*.sock", "tidegate-admin*-*.sock"),
+)
 
 
 def remove_others(folder: Path, names: SharedNames, workers: int) -> None:
     """Remove what other proxies shared that have gone, but for what scopes never forget."""
-    own = {names.clients}
+    own = {names.clients, names.tables}
     for worker in range(workers):
         own |= {names.kill_socket(worker), names.admin_socket(worker)}
     for pattern in _OTHERS:

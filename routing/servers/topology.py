@@ -32,7 +32,7 @@ _BLOCKED_S: Final = 0.002
 
 _EPOCHS: Final = 1 << 32
 _FALLBACK_RATE: Final = 2000.0
-_TABLES_LIMIT: Final = 16 << 20
+TABLES_LIMIT: Final = 16 << 20
 """Bytes for the tables of recent transactions: about 100,000 transactions of two tables each."""
 
 
@@ -64,6 +64,13 @@ class ApplyListener(Protocol):
 
         Times are UTC µs.
         """
+
+
+class TablesReader(Protocol):
+    """Takes what another worker says of the primary's log."""
+
+    def refresh(self) -> None:
+        """Enter what is new into the topology's `transaction_tables`."""
 
 
 class Server:
@@ -562,6 +569,7 @@ class Topology:
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
         transaction_tables: what the primary's binary log says of its transactions, if it is read.
+        tables_reader: enters there what another worker has read; None if this one reads.
         placement: which servers reads ask first; None if all replicas are as good (`place`).
         for_primary: reasons of reads that only the primary answers.
         reads_lagging: replicas that are lagging are read where no other is left.
@@ -602,7 +610,8 @@ class Topology:
         self.observations = Observations()
         self.primary_rate_limit = RateLimit(fallback_rate)
         self.refusals = Refusals()
-        self.transaction_tables = TransactionTables(_TABLES_LIMIT)
+        self.transaction_tables = TransactionTables(TABLES_LIMIT)
+        self.tables_reader: TablesReader | None = None
         self.rivals: list[Server] = []
         self.withheld = ""
         self.lacks_quorum = False
@@ -697,6 +706,8 @@ class Topology:
     @property
     def current_tables(self) -> TransactionTables | None:
         """What the log of the present primary says of its transactions; None if it is not read."""
+        if self.tables_reader is not None:
+            self.tables_reader.refresh()
         tables = self.transaction_tables
         return tables if tables.term == self.term else None
 

@@ -84,14 +84,16 @@ class TransactionTables:
         term: the primary and its incarnation (`Topology.term`) whose log that is; -1 before.
         version: is another whenever what names mean may have changed: a transaction came that is
             not known to have only changed rows, or the log is read from elsewhere.
+        cause: why the log is not read, for people; empty while it is.
+        lower_case_table_names: the primary's.
     """
 
     def __init__(self, limit: int) -> None:
         self.term = -1
         self.version = 0
         self.cause = "off"
+        self.lower_case_table_names = 0
         self._limit = limit
-        self._folds = False
         self._bytes = 0
         self._read = EMPTY
         self._base = EMPTY  # what a replica must have: what is not known, and what is no row change
@@ -132,7 +134,7 @@ class TransactionTables:
         """
         self.forget("")
         self.term = term
-        self._folds = lower_case_table_names != 0
+        self.lower_case_table_names = lower_case_table_names
         self._read = self._base = self._definitions = read_from
 
     def forget(self, cause: str) -> None:
@@ -156,7 +158,7 @@ class TransactionTables:
             source = self._sources[gtid.tsid] = _Source()
         self._bytes += _add(source.rows, gtid.number)
         for name in tables:
-            table = self._folded(name) if self._folds else name
+            table = self._folded(name) if self.lower_case_table_names else name
             numbers = source.tables.get(table)
             if numbers is None:
                 numbers = source.tables[table] = []
@@ -267,7 +269,7 @@ class TransactionTables:
         for name in tables:
             if name.schema.lower() in _SERVER_SCHEMAS:
                 return None
-            compared.append(self._folded(name) if self._folds else name)
+            compared.append(self._folded(name) if self.lower_case_table_names else name)
         return compared
 
     def _folded(self, name: TableName) -> TableName:

@@ -16,7 +16,7 @@ from proxy.monitor.primary_election import promote
 from proxy.observe.metrics import Metrics
 from proxy.shared.killing.inquiry import ANSWER_SIZE, Inquiry, parse_answer
 from proxy.shared.killing.other_workers import OtherWorkers
-from proxy.state import scope_memory, shared_client_counts
+from proxy.state import scope_memory, shared_client_counts, transaction_memory
 from proxy.state.sqlite_file import StateError
 from tests.faults.client import Client, query
 from tests.faults.proxy_fixture import ACCOUNTS, ProxyFixture, before, eventually, statements_of
@@ -35,6 +35,7 @@ async def workers(
     settings = {"connection_sharing": "on", "workers": WORKERS, "state_dir": folder, **options}
     scope_memory.make(folder, WORKERS)
     shared_client_counts.make(folder, WORKERS)
+    transaction_memory.make(folder)
     async with (
         Cluster(replicas, delay, accounts=ACCOUNTS, schemas=("test", "second")) as cluster,
         AsyncExitStack() as stack,

@@ -13,7 +13,9 @@ from proxy.shared.administration import server_rows
 from routing.servers.transaction_tables import TableName, TransactionTables
 from tests.faults.proxy_fixture import ProxyFixture, before, eventually
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.template import MONITOR_PASSWORD, MONITOR_USER
+from tests.support.waiting import until
 
 TABLES = ("plain", "parent", "child", "audited", "audit", "made", "other")
 ANYTHING = frozenset(TABLES)
@@ -431,6 +433,38 @@ def test_a_log_that_is_not_fit_is_not_read_and_why_is_said(
             await follower.active()
 
     asyncio.run(story())
+
+
+@pytest.mark.usefixtures("behind")
+def test_several_workers_have_what_the_first_one_reads(cluster: Cluster, proxy: StartProxy) -> None:
+    running = proxy(workers="3", table_dependencies="auto", monitor_interval="100ms")
+    workers = ("0", "1", "2")
+
+    def metric(name: str, worker: str) -> float:
+        return running.metric(f"tidegate_table_dependencies_{name}", worker=worker)
+
+    until(
+        lambda: all(metric("active", worker) == 1 for worker in workers),
+        "every worker knows which tables transactions change",
+    )
+    had = metric("transactions", "0")
+    for _ in range(10):
+        cluster.primary.query("INSERT INTO app.plain (v) VALUES (1)")
+    cluster.primary.query("TRUNCATE app.other")
+    until(
+        lambda: [metric("transactions", worker) - had for worker in workers] == [10, 10, 10],
+        "every worker has the transactions",
+    )
+    assert metric("read_bytes_total", "0") > 0
+    assert metric("read_bytes_total", "1") == metric("read_bytes_total", "2") == 0
+    dumps = "SELECT COUNT(*) FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%%'"
+    until(
+        lambda: cluster.primary.value(f"{dumps} AND USER = %s", MONITOR_USER) == "1",
+        "one reader is there, and those of earlier proxies have gone",
+    )
+    with closing(running.connect()) as client, client.cursor() as cursor:
+        cursor.execute("SHOW TIDEGATE SERVERS")
+        assert [row[-1] for row in cursor.fetchall()] == ["on", None, None]
 
 
 def test_a_primary_that_was_reset_is_another(cluster: Cluster) -> None:
