@@ -111,7 +111,7 @@ class Account:
         self.era = reading.era
         self.aged = False
         self.plain_in = None if catalogue.names else reading.era
-        self.tables.take(catalogue.tables, reading.executed, reading.term)
+        self.tables.take(catalogue.tables, reading.executed, reading.look, reading.term)
 
     def expire(self) -> None:
         """The primary is to be asked again; its last answer counts for a while."""
@@ -127,9 +127,13 @@ class Reading:
         digest: of it.
         steps: the steps that make a catalogue from it.
         executed, term: as of the account that has asked.
+        look: how many looks at the primary had begun when it answered.
     """
 
-    def __init__(self, account: Account, digest: bytes, steps: Iterator[Catalogue | None]) -> None:
+    def __init__(
+        self, account: Account, digest: bytes, look: int, steps: Iterator[Catalogue | None]
+    ) -> None:
+        self.look = look
         self.era = account.asked_in
         self.executed = account.executed
         self.term = account.term
@@ -253,11 +257,12 @@ class Catalogues:
         hasher.update(answer.usages or b"")
         hasher.update(answer.tables or b"")
         digest = hasher.digest()
+        look = self._topology.observations.looks
         for other in (account, *self._accounts.values()):
             if digest == other.digest:  # accounts with the same rights have one catalogue
-                return Reading(account, digest, iter((other.catalogue,)))
+                return Reading(account, digest, look, iter((other.catalogue,)))
         steps = read(answer.views, answer.usages, self._define, answer.tables)
-        return Reading(account, digest, steps)
+        return Reading(account, digest, look, steps)
 
     async def _read(self, account: Account, reading: Reading) -> None:
         while not self._step(account, reading):  # noqa: ASYNC110 lets others have their turn

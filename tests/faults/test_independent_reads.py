@@ -7,6 +7,7 @@ import pytest
 
 from protocol.gtid import Gtid, GtidSet
 from routing.consistency.decision import Proof, Scope
+from routing.servers.observations import Observation
 from routing.servers.transaction_tables import TableName
 from routing.sql.catalogue import read
 from tests.faults.client import Client
@@ -34,7 +35,9 @@ class Followed:
         *_, catalogue = read(None, None, base_tables=rows.encode())
         assert catalogue is not None
         account = path.proxy.shared.catalogues.of("app", "")
-        account.tables.take(catalogue.tables, primary.applied, self.topology.term)
+        looks = self.topology.observations
+        account.tables.take(catalogue.tables, primary.applied, looks.looks, self.topology.term)
+        looks.end_look(looks.begin_look(), primary.applied, Observation(0.0, primary.applied))
         self._seen = primary.applied
 
     async def write(self, sql: str, *names: str) -> None:

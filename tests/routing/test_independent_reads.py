@@ -10,6 +10,7 @@ from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, 
 from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.policy import choose
+from routing.servers.observations import Observation
 from routing.servers.topology import Server, Topology
 from routing.servers.transaction_tables import TableName
 from routing.session.session import Session
@@ -61,7 +62,19 @@ class World:
         rules = Rules(level, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
         self.session = Session(rules, 0, term=self.topology.term)
         self.session.schema = "app"
-        self.session.known_tables.take(meanings(), numbers("1-10"), self.topology.term)
+        self.asks("1-10")
+        self.looks("1-10")
+
+    def asks(self, executed: str) -> None:
+        """The primary, which is known to have these, says what names mean."""
+        looks, term = self.topology.observations.looks, self.topology.term
+        self.session.known_tables.take(meanings(), numbers(executed), looks, term)
+
+    def looks(self, executed: str) -> None:
+        """The monitor finds that the primary has these, or is committing them."""
+        observations = self.topology.observations
+        observation = Observation(NOW, numbers(executed))
+        observations.end_look(observations.begin_look(), numbers(executed), observation)
 
     @property
     def replica(self) -> Server:
@@ -163,7 +176,8 @@ def test_premise_2_and_4_whatever_is_no_change_of_rows_matters(own: bool) -> Non
         world.waits("11")
     # Once the replica has it, and the primary was asked anew, the rule is of use again.
     world.topology.primary.add_proof(numbers("11-12"), world.topology.primary.epoch)
-    world.session.known_tables.take(meanings(), numbers("1-12"), world.topology.term)
+    world.asks("1-12")
+    world.looks("1-12")
     world.waits("11-12" if own else "11")
     world.replica.add_proof(numbers("1-12"), world.replica.epoch)
     world.write(13, OF_B)
@@ -195,19 +209,32 @@ def of_another_primary(world: World) -> None:
 
 
 def names_not_known(world: World) -> None:
-    world.session.known_tables.take(meanings(), None, world.topology.term)
+    world.session.known_tables.take(meanings(), None, 0, world.topology.term)
 
 
 def names_of_another_primary(world: World) -> None:
-    world.session.known_tables.take(meanings(), numbers("1-10"), world.topology.term - 1)
+    world.session.known_tables.take(meanings(), numbers("1-10"), 0, world.topology.term - 1)
 
 
 def names_asked_before_the_log(world: World) -> None:
-    world.session.known_tables.take(meanings(), numbers("1-9"), world.topology.term)
+    world.asks("1-9")
+    world.looks("1-11")
 
 
 def names_asked_ahead_of_the_log(world: World) -> None:
-    world.session.known_tables.take(meanings(), numbers("1-12"), world.topology.term)
+    world.asks("1-12")
+    world.looks("1-12")
+
+
+def names_may_show_what_the_log_does_not(world: World) -> None:
+    world.asks("1-11")
+    world.looks("1-12")
+
+
+def nobody_knows_what_names_may_show(world: World) -> None:
+    world.topology.observations.begin_look()  # before the answer came
+    world.asks("1-11")
+    world.topology.observations.end_look(2, numbers("1-11"), Observation(NOW, numbers("1-11")))
 
 
 def another_schema(world: World) -> None:
@@ -224,6 +251,7 @@ def log_not_read(world: World) -> None:
         *(unordered, of_another_source, of_two_sources, of_unknown_source, in_a_group),
         *(of_another_primary, names_not_known, names_of_another_primary),
         *(names_asked_before_the_log, names_asked_ahead_of_the_log, another_schema, log_not_read),
+        *(names_may_show_what_the_log_does_not, nobody_knows_what_names_may_show),
     ],
 )
 def test_without_a_premise_a_read_waits_for_everything(happen: Callable[[World], None]) -> None:
@@ -253,6 +281,20 @@ def test_a_snapshot_is_one_state_for_later_reads_of_other_tables() -> None:
     open_read_only(world.session)
     world.waits("11")
     assert world.decide().independence is None
+
+
+def test_names_count_as_soon_as_the_log_shows_all_that_their_answer_may_show() -> None:
+    world = World()
+    world.write(11, OF_B)
+    names_may_show_what_the_log_does_not(world)
+    world.waits("11")
+    assert not world.session.known_tables.outdated
+    world.tables.add_rows(Gtid(U, 12), OF_B)
+    world.is_independent()
+    nobody_knows_what_names_may_show(world)
+    world.waits("11")
+    world.looks("1-11")
+    world.is_independent()
 
 
 def test_a_replica_that_has_everything_is_known_as_before() -> None:
@@ -291,7 +333,7 @@ def test_that_names_are_to_be_asked_anew_is_noted_where_it_helps() -> None:
     world.topology.primary.add_proof(numbers("11-12"), world.topology.primary.epoch)
     world.decide()
     assert known.outdated
-    known.take(meanings(), world.topology.primary.applied, world.topology.term)
+    world.asks("1-12")
     assert not known.outdated
 
 

@@ -219,7 +219,12 @@ class World:
             gtid = Gtid(U, number)
             if gtid not in tables.read_through:
                 tables.add_rows(gtid, frozenset([TABLES[which]]))
-        self.session.known_tables.take(MEANINGS, gtids("1-3"), topology.term)
+        looked = topology.observations.looks
+        self.session.known_tables.take(MEANINGS, gtids("1-3"), looked, topology.term)
+        observation = Observation(self.now, gtids("1-3"))
+        topology.observations.end_look(
+            topology.observations.begin_look(), tables.read_through, observation
+        )
         for server in topology.replicas:
             server.sources = frozenset([topology.primary.uuid])
 
