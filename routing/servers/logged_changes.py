@@ -8,7 +8,7 @@ OLDEST: Final = (9, 6)
 """Before this version, InnoDB carries out cascades of foreign keys, and the log lacks them."""
 VARIABLES: Final = (
     *("version", "log_bin", "binlog_format", "innodb_native_foreign_keys"),
-    "lower_case_table_names",
+    *("lower_case_table_names", "group_replication_group_name"),
 )
 """The global variables that this depends on; a server need not have all of them."""
 _VERSION: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.", re.ASCII)
@@ -35,6 +35,8 @@ def why_not_logged(variables: Mapping[str, str], left_out: str | None) -> str:
         return f"binlog_format is {form}, not ROW"
     if _is_on(variables.get("innodb_native_foreign_keys", "")):
         return "innodb_native_foreign_keys is ON: the binary log lacks what foreign keys change"
+    if variables.get("group_replication_group_name", ""):
+        return "members of a group need not commit in the order of the primary's binary log"
     if left_out is None:
         return "what its binary log leaves out may not be seen; GRANT REPLICATION CLIENT ON *.*"
     if left_out:

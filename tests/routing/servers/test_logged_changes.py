@@ -10,6 +10,7 @@ GOOD = {
     "binlog_format": "ROW",
     "innodb_native_foreign_keys": "OFF",
     "lower_case_table_names": "0",
+    "group_replication_group_name": "",
 }
 
 
@@ -18,7 +19,7 @@ def test_a_server_whose_log_names_all_tables() -> None:
     assert why_not_logged(GOOD, "") == ""
     for version in ("9.6.0", "9.10.1-log", "10.0.2"):
         assert why_not_logged(GOOD | {"version": version}, "") == ""
-    for name in ("binlog_format", "innodb_native_foreign_keys"):
+    for name in ("binlog_format", "innodb_native_foreign_keys", "group_replication_group_name"):
         assert why_not_logged({k: v for k, v in GOOD.items() if k != name}, "") == ""
 
 
@@ -33,6 +34,7 @@ def test_a_server_whose_log_names_all_tables() -> None:
         ("log_bin", "0", "log_bin"),
         ("binlog_format", "MIXED", "binlog_format is MIXED"),
         ("innodb_native_foreign_keys", "ON", "innodb_native_foreign_keys"),
+        ("group_replication_group_name", "11111111-2222-3333-4444-555555555555", "a group"),
         ("innodb_native_foreign_keys", "1", "innodb_native_foreign_keys"),
     ],
 )
