@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from tests.model.links import Reply, Request
+from tests.model.servers import VIEW
 from tests.model.wires import Answer, Command, CommandKind, Wire
 from tests.support.history import Read, ScopeKey, Write
 
@@ -138,8 +139,10 @@ class Client:
         simulation = self._simulation
         draw = choose.below(24)
         rules = simulation.some_rules(choose) if choose.below(4) == 0 else None
-        register = choose.below(simulation.options.registers)
-        request = Request("read", register, rules=rules)
+        options = simulation.options
+        register = choose.below(options.registers)
+        views = options.views and draw >= 10 and choose.below(2) == 0
+        request = Request("read", VIEW if views else register, rules=rules)
         if draw < 8:
             fails = draw < simulation.options.errors
             kind: CommandKind = "implicit" if fails else "refused" if draw == 7 else "write"
@@ -201,7 +204,7 @@ class Client:
                     self.name,
                     self._key(rules.scope, rules),
                     Level.BEST_EFFORT if stale else rules.level,
-                    request.register,
+                    op.rows.register,
                     op.rows.value,
                     op.invoked,
                     simulation.stamp(),
@@ -212,6 +215,8 @@ class Client:
             )
             simulation.count(f"read {rules.level}{' stale' if stale else ''}")
             decision = request.decision
+            if decision is not None and decision.independence is not None:
+                simulation.count("read independent")
             if decision is not None and (decision.proof, decision.reason) == _PRIMARYS_SHARE:
                 simulation.count("read of the primary's share")
         else:
@@ -233,7 +238,10 @@ class DirectWriter:
             return False
         if self._wire is None:
             self._wire = Wire(simulation.primary, self._receive)
-        register = choose.below(simulation.options.registers)
+        options = simulation.options
+        register = choose.below(options.registers)
+        if options.views and choose.below(3) == 0:
+            register = VIEW
         value = simulation.new_value()
         stamp = simulation.stamp()
         self._written = simulation.write("direct", frozenset(), register, value, stamp)

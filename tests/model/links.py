@@ -38,12 +38,14 @@ class Reply:
         stale: the guarantee was given up by the timeout policy, or the server had just been
             replaced by another one.
         refused: the error came from the proxy: the statement did not run.
+        register: the one that was read.
     """
 
     kind: ReplyKind
     value: int = 0
     stale: bool = False
     refused: bool = False
+    register: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -20,15 +20,18 @@ from routing.consistency.scope import KeptScope, Scopes, ScopeState
 from routing.request import read
 from routing.request.cached_decision import CachedDecision
 from routing.request.read import Read
+from routing.servers import transaction_tables
 from routing.servers.failover import Election
 from routing.servers.gathering import Gathering
 from routing.servers.observations import Observations
 from routing.servers.topology import Server, Topology
+from routing.servers.transaction_tables import TransactionTables
+from routing.session.known_tables import KnownTables
 from routing.session.session import Session
 from tests.model import session
 from tests.model.keeper import Keeper
 from tests.model.links import Link
-from tests.model.options import WEIGHTS, Options
+from tests.model.options import FOLLOWED, WEIGHTS, Options
 from tests.model.proxy import Proxy
 from tests.model.reads import Reads
 from tests.model.session import ProxySession
@@ -99,11 +102,12 @@ def _mutant(
     often: tuple[str, ...] = (),
     seldom: tuple[str, ...] = ("apply",),
     seed: int = 0,
+    base: dict[str, float] = WEIGHTS,
     **options: Any,
 ) -> Callable[[Patch], Patch]:
     chosen_often = {kind: _OFTEN[kind] for kind in often}
     chosen_seldom = {kind: _SELDOM[kind] for kind in seldom}
-    weights = {**WEIGHTS, **chosen_often, **chosen_seldom}
+    weights = {**base, **chosen_often, **chosen_seldom}
 
     def decorated(patch: Patch) -> Patch:
         chosen = Options(levels=levels, scopes=scopes, weights=weights, **options)
@@ -775,6 +779,103 @@ def wait_past_the_machine_for_what_was_required_before(patch: pytest.MonkeyPatch
 
 
 # Who the primary is (`tests.model.succession`).
+
+
+# Writes to other tables.
+
+_TABLES: Final[dict[str, Any]] = {
+    "base": FOLLOWED,
+    "seldom": (),
+    "replicas": (True, True),
+    "views": True,
+}
+_DEFINED_OFTEN: Final = {**FOLLOWED, "ask_names": 0.5, "direct": 4, "apply": 9}
+_WITHOUT_LOOKS: Final = {**FOLLOWED, "look": 0}
+
+
+@_mutant(**_TABLES, registers=2, seed=70)
+def leave_out_what_the_log_does_not_show_yet(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transaction_tables, "_last_outside", lambda numbers, start, end: start - 1)
+
+
+@_mutant(**_TABLES)
+def leave_out_what_changed_the_tables_of_the_read(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transaction_tables, "_last_inside", lambda numbers, start, end: start - 1)
+
+
+@_mutant(**_TABLES, seed=7)
+def take_a_definition_for_a_change_of_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        TransactionTables, "add_opaque", lambda self, gtid: self.add_rows(gtid, frozenset())
+    )
+
+
+@_mutant(**{**_TABLES, "replicas": _DISORDER}, seed=79)
+def leave_out_writes_where_commits_are_out_of_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Topology, "follows_in_order", lambda self, server: True)
+
+
+@_mutant(**_TABLES, seed=15)
+def leave_out_writes_where_definitions_are_missing(patch: pytest.MonkeyPatch) -> None:
+    still = TransactionTables.still_required
+
+    def without(
+        self: TransactionTables, required: GtidSet, applied: GtidSet, tables: Any
+    ) -> GtidSet:
+        return still(self, required, applied | (self._base - required), tables)
+
+    patch.setattr(TransactionTables, "still_required", without)
+
+
+@_mutant(**{**_TABLES, "base": _DEFINED_OFTEN}, registers=2, seed=294)
+def rely_on_names_that_were_defined_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        TransactionTables,
+        "definitions_stand",
+        lambda self, executed: self.begun and self.read_through.covers(executed),
+    )
+
+
+@_mutant(**_TABLES, seed=73)
+def rely_on_names_whose_definition_the_log_does_not_show_yet(patch: pytest.MonkeyPatch) -> None:
+    def counts(self: KnownTables, log: TransactionTables, topology: Topology) -> bool:
+        executed = self._executed
+        return executed is not None and log.definitions_stand(executed)
+
+    patch.setattr(KnownTables, "_counts", counts)
+
+
+@_mutant(**_TABLES, seed=29)
+def take_what_is_independent_for_known(patch: pytest.MonkeyPatch) -> None:
+    decided = CachedDecision.decided
+
+    def known(self: CachedDecision, decision: Decision, requirement: Any) -> None:
+        if decision.proof is Proof.INDEPENDENT:
+            decision = Decision(
+                decision.server, decision.reason, Proof.KNOWN, decision.proof_set, decision.confirm
+            )
+        decided(self, decision, requirement)
+
+    patch.setattr(CachedDecision, "decided", known)
+
+
+@_mutant(**{**_TABLES, "base": _WITHOUT_LOOKS, "views": False}, seed=10)
+def think_a_wait_for_what_remains_proves_all(patch: pytest.MonkeyPatch) -> None:
+    answered = CachedDecision.wait_answered
+
+    def all_of_it(
+        self: CachedDecision, decision: Decision, result: Any, requirement: Any, *more: Any
+    ) -> None:
+        answered(self, decision, result, requirement, *more)
+        if result == "reached" and requirement.gtids is not None:
+            decision.server.add_proof(requirement.gtids, more[0])
+
+    patch.setattr(CachedDecision, "wait_answered", all_of_it)
+
+
+@_mutant(**_TABLES, levels=_REMEMBERING, seed=13)
+def leave_out_writes_where_what_was_seen_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(policy, "_OWN_WRITES", Level.MONOTONIC_READS)
 
 
 SuccessionMutant = Callable[["pytest.MonkeyPatch"], None]

@@ -73,6 +73,23 @@ LAGGING: Final = {**WATCHED, "lag": 3}
 PLACED: Final = {**LAGGING, "place": 6}
 """Weights of a simulation that moves servers between zones, and changes their weights."""
 
+FOLLOWED: Final = {
+    **WEIGHTS,
+    "follow": 30,
+    "ask_names": 3,
+    "look": 6,
+    "look_at_primary": 5,
+    "direct": 1.2,
+    "apply": 4,
+    "receive": 20,
+    "hang_up": 0.1,
+    "restart_replica": 0.05,
+    "restart_primary": 0.02,
+    "restore_primary": 0.02,
+    "promote": 0.02,
+}
+"""Weights of a simulation whose proxy reads the primary's log, before late replicas."""
+
 _STEADY: Final = ("client", "server", "answer", "notice")
 """Kinds of steps without which nothing happens."""
 
@@ -96,6 +113,7 @@ class Options:
         proof_max_age: after how long a replica is asked whether it still has what it proved, s.
         physics: which steps of a commit are separate.
         weights: how often each kind of step is taken.
+        views: there is a view, which others define anew, and which clients read.
     """
 
     clients: int = 4
@@ -110,6 +128,7 @@ class Options:
     proof_max_age: float = inf
     physics: Physics = Physics.REAL
     weights: dict[str, float] = field(default_factory=lambda: dict(WEIGHTS))
+    views: bool = False
 
 
 def some_options(seed: int) -> Options:

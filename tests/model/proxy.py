@@ -9,7 +9,9 @@ from routing.servers.waits import Waits
 from tests.model.monitor import Monitor
 from tests.model.probes import Probes
 from tests.model.session import ProxySession
+from tests.model.tables import SCHEMA, Tables
 from tests.model.terms import PrimaryEpoch
+from tests.model.wires import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from routing.consistency.rules import Rules
     from routing.consistency.scope import Scopes, ScopeState
     from routing.servers.topology import Server, Topology
+    from routing.session.session import Session
     from tests.model.keeper import Keeper
     from tests.model.links import Reply, Request
     from tests.model.servers import Mysql
@@ -33,6 +36,7 @@ class Proxy:
         scopes: the wide scopes.
         now: the monotonic clock, s.
         keeper: keeps what outlives the proxy.
+        registers: how many there are.
         start_slack: by how much the reported start of a server may be off, s.
         timers: calls that are due at some time.
         owing: wide scopes whose clients must be told of lost writes, and since when.
@@ -44,6 +48,7 @@ class Proxy:
     scopes: Scopes
     now: Callable[[], float]
     keeper: Keeper
+    registers: int = 1
     start_slack: float = 0.4
     sessions: list[ProxySession] = field(default_factory=list)
     timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
@@ -55,6 +60,7 @@ class Proxy:
         self.monitor = Monitor(self)
         self.probes = Probes(self)
         self.waits = Waits()
+        self.tables = Tables(self, self.registers)
         self._told: dict[tuple[int, int], ScopeState] = {}
 
     def connect(
@@ -65,6 +71,15 @@ class Proxy:
         self.sessions.append(session)
         session.login()
         return session
+
+    def begin_session(self, state: Session) -> None:
+        """Let a session read the tables."""
+        state.schema = SCHEMA
+        state.known_tables = self.tables.known
+
+    def read_command(self, register: int, now: float) -> Command:
+        """What reads a register, or the view."""
+        return Command("read", register, sent_at=now, registers=self.registers)
 
     def end(self) -> None:
         """The proxy's process ends; clients and servers see their connections close."""

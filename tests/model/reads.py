@@ -11,8 +11,8 @@ from routing.request.read import Read
 from routing.request.stage import ASKING, TABLE
 from routing.request.step import Ask, Delay, End, Join, Open, Pass, Refuse, Send, Step
 from routing.request.wait_results import WaitResult
-from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.model.links import Link, Reply
+from tests.model.tables import READS
 from tests.model.wires import Answer, Command
 
 if TYPE_CHECKING:
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from routing.request.stage import Event
     from routing.servers.topology import Server
     from routing.servers.waits import Wait
+    from routing.sql.statement import Statement
     from tests.model.proxy import Proxy
     from tests.model.session import ProxySession
-
-_READ = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
 
 
 class Reads:
@@ -52,10 +51,15 @@ class Reads:
         assert self.read.stage in TABLE[before, event], (before, event, self.read.stage)
         return step
 
+    @property
+    def statement(self) -> Statement:
+        """What the session's request is, if that is a read."""
+        return READS[self._session.request.register]
+
     def route(self) -> None:
         """Begin a read."""
         self.progress.on_command()
-        self._perform(self._tell("begin", _READ, self._session.rules, self._proxy.now()))
+        self._perform(self._tell("begin", self.statement, self._session.rules, self._proxy.now()))
 
     # Without the machine, as in `proxy.client.fast_path`
 
@@ -81,7 +85,7 @@ class Reads:
         if decision is not None:
             required, sent_at = self.read.cached_decision.required, self._session.request.sent_at
             reached = decision.proof is Proof.WAITED and self._wait is None
-            self._tell("take_up", _READ, decision, required, sent_at, reached=reached)
+            self._tell("take_up", self.statement, decision, required, sent_at, reached=reached)
 
     def _takes(self, link: Link, answer: Answer) -> bool:
         """Take a WAIT's answer without the machine, if it says that the replica has the set."""

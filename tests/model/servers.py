@@ -19,13 +19,18 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Flag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.gtid import EMPTY, GtidSet
 from tests.model.wires import LOST, WAITS, Answer, Command, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+VIEW: Final = -1
+"""In place of a register: a view over one of them. What is written there defines it anew, over the
+register of the value modulo the number of registers."""
 
 
 class Physics(Flag):
@@ -137,6 +142,10 @@ class Mysql:
         for transaction in (*self._flushed, *self._committed):
             owned |= transaction.gtid
         return owned
+
+    def register(self, register: int, registers: int) -> int:
+        """The register that a read of one, or of the view over one of so many, reads here."""
+        return self.state.get(VIEW, 0) % registers if register == VIEW else register
 
     def has(self, number: int) -> bool:
         """Whether a transaction is in its binary log."""
@@ -317,7 +326,9 @@ class Mysql:
         if command.kind == "read" and not wire.shown:
             wire.shown = True
             excused = command.sent_at < self.noticed_from
-            answer = Answer("rows", self.state.get(command.register, 0), excused=excused)
+            register = self.register(command.register, command.registers)
+            value = self.state.get(register, 0)
+            answer = Answer("rows", value, excused=excused, register=register)
         else:
             wire.to_server.popleft()
             answer = self._end(wire, command)

@@ -40,6 +40,7 @@ class ProxySession:
         self._reply = reply
         preferred = proxy.topology.number_of(number)
         self.state = Session(rules, preferred, proxy.scopes, user, proxy.topology.term)
+        proxy.begin_session(self.state)
         self.request = Request("set")
         self.primary: Link | None = None
         self._replicas: dict[Server, Link] = {}
@@ -82,6 +83,7 @@ class ProxySession:
             return
         preferred = proxy.topology.number_of(self.number)
         self.state = Session(self._rules, preferred, proxy.scopes, self._user, proxy.topology.term)
+        proxy.begin_session(self.state)
         self.reads = Reads(proxy, self)
         self.done(Reply("ok"))
 
@@ -117,7 +119,11 @@ class ProxySession:
         if self.request.rules is not None:
             return False
         state.plain = state.plain or is_plain(state)
-        decision = self.reads.read.cached_decision.of(None, now) if state.plain else None
+        decision = (
+            self.reads.read.cached_decision.of(self.reads.statement.tables, now)
+            if state.plain
+            else None
+        )
         link = None if decision is None else self._replicas.get(decision.server)
         if decision is None or link is None or self.bent or not self._is_free(link):
             return False
@@ -125,7 +131,7 @@ class ProxySession:
         self.request.decision = decision
         self.request.sent_at = now
         self.reads.go_past(link, decision)
-        link.send("forward", Command("read", self.request.register, sent_at=now))
+        link.send("forward", self.proxy.read_command(self.request.register, now))
         return True
 
     def _is_free(self, link: Link) -> bool:
@@ -163,7 +169,7 @@ class ProxySession:
                 link.send("bend", Command("bend"))
             request.sent_at = self.reads.read.sent_at
             self.reads.send_before(link, decision)
-            link.send("forward", Command("read", request.register, sent_at=self.proxy.now()))
+            link.send("forward", self.proxy.read_command(request.register, self.proxy.now()))
 
     def _to_primary(self) -> None:
         request, state, link = self.request, self.state, self.primary
@@ -238,7 +244,8 @@ class ProxySession:
             if link is self._active:
                 self.request.started = True
                 self.reads.first_byte()
-                self._reply(Reply("rows", answer.value, self.request.stale or answer.excused))
+                stale = self.request.stale or answer.excused
+                self._reply(Reply("rows", answer.value, stale, register=answer.register))
             return
         purpose = link.purposes.popleft()
         if purpose == "identify":

@@ -34,6 +34,7 @@ APPLICATIONS: Final = ("", "shop", "till")
 _APART: Final = 4.0
 """The least time between two starts of a server, s: it reports them in whole seconds."""
 _ACKNOWLEDGEMENT: Final = "the acknowledgement of a replica"
+_LOG: Final = "the primary's log, as the proxy reads it"
 _LOOKS: Final = 25
 """After so many steps, scopes that are stuck are looked for."""
 
@@ -94,7 +95,7 @@ class Simulation:
             keeper = self._keeper
             scopes.restore(keeper.found(), keeper, self.now())
             topology.remember_diverged(dict(keeper.diverged_gtids))
-        proxy = Proxy(servers, topology, scopes, self.now, self._keeper)
+        proxy = Proxy(servers, topology, scopes, self.now, self._keeper, options.registers)
         for state in scopes.states():
             if state.lost_untold:
                 proxy.owing[id(state)] = (state, self.now())
@@ -173,6 +174,7 @@ class Simulation:
             wire for server in self._servers for wire in (*server.wires, *server.broken)
         ]
         things += [*self.replicas, *self.clients]
+        things += [_LOG] * 4 if self.options.views else []
         self._delayed[things[choose.below(len(things))]] = now + 20 + choose.below(200)
         return True
 
@@ -412,6 +414,15 @@ class Simulation:
             session.prefer_replica(topology.number_of(session.number))
         self.count("placed")
         return True
+
+    def _follow(self, choose: Chooser) -> bool:
+        return self._moves(_LOG) and self.proxy.tables.follow()
+
+    def _ask_names(self, choose: Chooser) -> bool:
+        return self.proxy.tables.ask()
+
+    def _look_at_primary(self, choose: Chooser) -> bool:
+        return self.proxy.tables.look()
 
     def _keep(self, choose: Chooser) -> bool:
         keeper = self._keeper

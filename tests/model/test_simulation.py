@@ -1,6 +1,7 @@
 """The simulation finds no read that breaks its promise, whatever the steps; see `simulation`."""
 
 from collections import Counter
+from math import inf
 
 import pytest
 from hypothesis import settings
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from routing.consistency.decision import Level, Scope
-from tests.model.options import LAGGING, PLACED, REBUILDS, RESTARTED, WATCHED, Options, some_options
+from tests.model.options import (
+    FOLLOWED,
+    LAGGING,
+    PLACED,
+    REBUILDS,
+    RESTARTED,
+    WATCHED,
+    Options,
+    some_options,
+)
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation
 from tests.support.seeds import seeds
@@ -63,6 +73,37 @@ def test_the_primary_has_its_share_of_reads_somewhere() -> None:
     """Not by every seed: it depends on where the servers are placed, and when."""
     runs = (judged(Options(weights=PLACED), seed, 2000).counts for seed in range(100, 110))
     assert sum(counts["read of the primary's share"] for counts in runs) > 10
+
+
+@pytest.mark.parametrize("seed", seeds(20, 40, fast=5))
+def test_reads_that_depend_on_some_tables(seed: int) -> None:
+    """And on a view, which others define anew, at replicas that are late, in order or not."""
+    levels = (Level.READ_OWN_WRITES,) if seed % 4 else tuple(Level)
+    scopes = ((Scope.CONNECTION,), (Scope.USER, Scope.PROXY))[seed % 2]
+    replicas = ((True, True, False), (True,), (True, True))[seed % 3]
+    weights = {**FOLLOWED, "change_order": (0, 0.6)[seed % 5 == 0]}
+    options = Options(
+        replicas=replicas,
+        levels=levels,
+        scopes=scopes,
+        weights=weights,
+        views=True,
+        proof_max_age=(inf, 0.3)[seed % 5 == 0],
+    )
+    judged(options, seed, 3000)
+
+
+def test_some_reads_depend_on_some_tables_only() -> None:
+    """Not by every seed: it depends on what is written, and how late replicas are."""
+    options = Options(
+        replicas=(True, True),
+        levels=(Level.READ_OWN_WRITES,),
+        scopes=(Scope.CONNECTION,),
+        weights=FOLLOWED,
+        views=True,
+    )
+    runs = (judged(options, seed, 3000).counts for seed in range(6))
+    assert sum(counts["read independent"] for counts in runs) > 10
 
 
 @pytest.mark.parametrize("seed", seeds(25, 25, fast=8))

@@ -47,6 +47,7 @@ class Command:
         proved: for `confirm` and `wait`: the set that the server is asked whether it still has;
             None if it is not asked.
         sent_at: when it was sent, s.
+        registers: for a read: how many there are.
     """
 
     kind: CommandKind
@@ -58,6 +59,7 @@ class Command:
     budget: float = 0.0
     proved: GtidSet | None = None
     sent_at: float = 0.0
+    registers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Answer:
         ordered: for `identity`, `confirmed` and `waited`: replica_preserve_commit_order.
         excused: for `rows`: the read was sent before the proxy had to know that the server was
             changed.
+        register: for `rows`: the one that was read.
     """
 
     kind: AnswerKind
@@ -92,6 +95,7 @@ class Answer:
     still: bool | None = None
     ordered: bool = True
     excused: bool = False
+    register: int = 0
 
 
 LOST: Final = Answer("lost")
