@@ -175,7 +175,7 @@ class TransactionFollower:
         cause = why_not_logged(variables, primary.filters.binary_log)
         if cause:
             raise _UnfitError(cause)
-        return int(variables["lower_case_table_names"])
+        return int(variables.get("lower_case_table_names", "1"))
 
     def _start(self, executed: GtidSet) -> GtidSet:
         """The transactions that need not be read, of those that the primary has."""

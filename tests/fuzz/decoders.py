@@ -11,8 +11,11 @@ from protocol.binlog.transaction_payload import TransactionPayload
 from protocol.command import ComStmtExecute, query_text_offset
 from protocol.compression import Algorithm, Compression
 from protocol.constants import Capability
+from protocol.gtid import EMPTY
 from protocol.resultset import parse_text_row
 from protocol.session_track import decode, entries
+from routing.servers.transaction_log import TransactionLog
+from routing.servers.transaction_tables import TransactionTables
 from tests.support.codecs import CODECS
 
 Decoder = Callable[[bytes], object]
@@ -46,6 +49,13 @@ def _log(data: bytes) -> object:
     return events
 
 
+def _stream(answer: bytes) -> object:
+    tables = TransactionTables(1 << 20)
+    log = TransactionLog(tables, 1, EMPTY, 0)
+    log.receive_data(answer)
+    return tables.read_through
+
+
 def _event(kind: EventType, body: bytes) -> object:
     decoded = decode_event(Event(4, Header(0, kind, 1, 19 + len(body), 0, 0), body))
     if isinstance(decoded, TransactionPayload):
@@ -67,6 +77,7 @@ DECODERS: dict[str, Decoder] = {
     "execution with attributes": lambda payload: _execute(payload, query_attributes=True),
     "text row": lambda payload: parse_text_row(payload, 3),
     "binary log": _log,
+    "answer to a dump request": _stream,
     "dump request": DumpRequest.parse,
     "session state": lambda block: [decode(kind, entity) for kind, entity in entries(block)],
 }
