@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from protocol.gtid import EMPTY
 from proxy import tasks
 from proxy.monitor.binlog_stream import FAILURES, Retries, connect, end_of, receive, request_log
-from proxy.server.errors import ServerRefusedError
 from proxy.server.query import ask, rows
 from routing.servers.logged_changes import VARIABLES, why_not_logged
 from routing.servers.transaction_log import TransactionLog
@@ -155,8 +154,9 @@ class TransactionFollower:
         except _RateError as error:
             self._ended("rate", str(error))
         except FAILURES as error:
-            self._purged = self._purged or isinstance(error, ServerRefusedError)
-            self._ended(*end_of(error, self._shared.config.monitor_user))
+            cause, text = end_of(error, self._shared.config.monitor_user)
+            self._purged = self._purged or cause == "refused"
+            self._ended(cause, text)
         finally:
             self._task = None  # a cancelled task keeps its frames, which know the follower
 
@@ -197,6 +197,8 @@ class TransactionFollower:
             window.add(len(received), shared.config.table_dependencies_rate, shared.now())
             shared.metrics.tables_received(len(received))
             for at in range(0, len(received), _PIECE):
+                if at:
+                    await asyncio.sleep(0)  # clients are served in between
                 if shared.topology.term != self._term or connection.epoch != primary.epoch:
                     tables.forget(_ANOTHER)  # the next look begins anew
                     self._begun_at = None
@@ -205,7 +207,6 @@ class TransactionFollower:
                 if self._begun_at is None and tables.begun:
                     self._began(primary)
                     self._sync()
-                await asyncio.sleep(0)  # clients are served in between
 
     def _began(self, primary: Server) -> None:
         self._begun_at = self._awaited_at = self._shared.now()
