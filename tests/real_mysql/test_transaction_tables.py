@@ -14,6 +14,7 @@ from routing.servers.transaction_tables import TableName, TransactionTables
 from tests.faults.proxy_fixture import ProxyFixture, before, eventually
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import MONITOR_PASSWORD, MONITOR_USER
 from tests.support.waiting import until
 
@@ -59,8 +60,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 class Follower:
     """A proxy in this process that reads the primary's log."""
 
-    def __init__(self, cluster: Cluster, proxy: ProxyFixture) -> None:
-        self.primary = cluster.primary
+    def __init__(self, primary: RealServer, proxy: ProxyFixture) -> None:
+        self.primary = primary
         self.proxy = proxy
 
     @property
@@ -118,16 +119,25 @@ class Follower:
 
 @asynccontextmanager
 async def following(cluster: Cluster, **options: Any) -> AsyncIterator[Follower]:
-    """A proxy that watches the cluster, and has begun to read; replicas hold back nothing."""
+    """A proxy that watches the cluster, and begins to read."""
+    async with reading(cluster.primary, cluster.replicas, **options) as follower:
+        yield follower
+
+
+@asynccontextmanager
+async def reading(
+    primary: RealServer, replicas: Sequence[RealServer], **options: Any
+) -> AsyncIterator[Follower]:
+    """A proxy that begins to read the log of a primary."""
     settings: dict[str, Any] = {
         "monitor_user": MONITOR_USER,
         "monitor_password": MONITOR_PASSWORD.encode(),
         "monitor_interval": 0.05,
         "table_dependencies": "auto",
     }
-    replicas = [server.address for server in cluster.replicas]
-    async with before(cluster.primary.address, replicas, **(settings | options)) as proxy:
-        yield Follower(cluster, proxy)
+    addresses = [server.address for server in replicas]
+    async with before(primary.address, addresses, **(settings | options)) as proxy:
+        yield Follower(primary, proxy)
 
 
 @pytest.fixture
