@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from spark_jobs import archive, day_audit, disk, live, markdown, options, scratch, stop_signals
 from spark_jobs.audit import audit
 from spark_jobs.audit.log import Log
-from spark_jobs.findings.counter_example import contradiction
+from spark_jobs.findings.counter_example import contradiction, dependence
 from spark_jobs.findings.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.records.segments import Listing
 
 _CONTRADICTED: Final = 5
-"""How many WAITs that binary logs contradict are printed."""
+"""How many WAITs, and how many reads, that binary logs contradict are printed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -294,6 +294,8 @@ def _tell(findings: Findings) -> None:
     if findings.binlogs is not None:
         for row in findings.binlogs.first_contradicted[:_CONTRADICTED]:
             print(contradiction(row), end="\n\n")
+        for row in findings.binlogs.first_dependent[:_CONTRADICTED]:
+            print(dependence(row), end="\n\n")
     print(findings.verdict, findings.explanation)
     for description in shown:
         facts = (*description.facts, f"Next: {description.next_step}")

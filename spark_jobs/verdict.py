@@ -15,6 +15,8 @@ class Verdict(StrEnum):
     """A promise was given, but the log does not suffice to tell whether it was kept."""
     GIVEN_UP = "given up openly"
     """The wait budget ran out and the policy said `stale`: logged as such, and counted."""
+    BY_WORD = "by the proxy's word"
+    """The server lacked some of it, but, as the proxy says, nothing that changes the answer."""
     NO_ANSWER = "no answer"
     """No server answered, so nothing was shown to the client."""
     NO_PROMISE = "no promise"
@@ -46,6 +48,12 @@ class Finding(_Explained):
     WAITED = "waited", "The server had said right before that it had all that the read had to see."
     KNOWN = "known", "Evidence in the log shows that the server had all that the read had to see."
 
+    INDEPENDENT = (
+        "independent",
+        "The server lacked transactions that the read had to see. The proxy says that these changed"
+        " none of the read's tables: only binary logs can show that (`--binlogs`).",
+    )
+
     KNOWN_TOO_SMALL = (
         "known set too small",
         "The applied set that the proxy relied on does not cover what the read had to see.",
@@ -63,11 +71,6 @@ class Finding(_Explained):
     UNBACKED = (
         "unbacked",
         "The proxy relied on an applied set that nothing in the log shows to be true.",
-    )
-    INDEPENDENT = (
-        "independent by the proxy's word",
-        "The server lacked something that the read had to see, and the proxy says that this changed"
-        " no table of the read.",
     )
     UNNAMED_WRITE = (
         "unnamed write",
@@ -119,3 +122,11 @@ class Lapse(_Explained):
         "The answer showed newer transactions without older ones, a state in which the primary "
         "never was.",
     )
+
+
+class Dependence(StrEnum):
+    """Why a read depended on a transaction that its server lacked, as binary logs show."""
+
+    CHANGED = "it changed this table"
+    OPAQUE = "it may have changed anything"
+    DISORDERED = "the server applied it out of order"

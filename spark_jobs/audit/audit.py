@@ -199,7 +199,13 @@ def judge(
             binlogs=None
             if log.binlogs is None
             else binlog_findings.look(
-                spark, log.binlogs, timed, out, error_us, clock_error_us, log.period
+                spark,
+                log.binlogs,
+                binlog_findings.Compared(timed, judged.reads),
+                out,
+                error_us,
+                clock_error_us,
+                log.period,
             ),
         )
     finally:

@@ -29,6 +29,10 @@ class BinlogFindings:
         first_unreported: `binlog_evidence.UNREPORTED` of the first few.
         contradicted: how many WAITs claimed transactions that were applied later.
         first_contradicted: `binlog_evidence.CONTRADICTED` of the first few.
+        by_word: how many reads are independent by the proxy's word.
+        independent: how many of these are, as the logs show.
+        dependent: how many of these depended on what their servers lacked.
+        first_dependent: `independence.DEPENDENT` of the first few.
     """
 
     transactions: int
@@ -39,6 +43,10 @@ class BinlogFindings:
     first_unreported: Sequence[Row]
     contradicted: int
     first_contradicted: Sequence[Row]
+    by_word: int = 0
+    independent: int = 0
+    dependent: int = 0
+    first_dependent: Sequence[Row] = ()
 
     @property
     def sentences(self) -> list[str]:
@@ -51,6 +59,11 @@ class BinlogFindings:
             told.append(f"Not read to the end: {counted(self.faults, 'file')}.")
         if self.unreported:
             told.append(f"No record names {counted(self.unreported, 'transaction')} of these.")
+        if self.by_word:
+            told.append(
+                f"Of {counted(self.by_word, 'read')} that were independent by the proxy's word, "
+                f"{self.independent:,} were, as the logs show."
+            )
         return told
 
     @property
@@ -61,29 +74,52 @@ class BinlogFindings:
             "transactions that were waited for."
         )
 
+    @property
+    def dependence(self) -> str:
+        """A sentence on reads that were called independent and were not."""
+        return (
+            f"{counted(self.dependent, 'read')} depended on transactions that their servers "
+            "lacked, though the proxy had found that these changed nothing for them."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is compared with binary logs.
+
+    Attributes:
+        records: NUMBERED, in corrected times.
+        reads: JUDGED of the same log.
+    """
+
+    records: "DataFrame"
+    reads: "DataFrame"
+
 
 def look(
     spark: "SparkSession",
     place: Path,
-    records: "DataFrame",
+    compared: Compared,
     out: Path,
     clock_error_us: int,
     vouched_us: int,
     period: Period | None = None,
 ) -> BinlogFindings:
-    """Compare a log with binary logs, and write the tables ``unreported`` and ``contradicted``.
+    """Compare a log with binary logs, and write the tables of what they show.
+
+    These are ``transactions``, ``unreported``, ``contradicted`` and ``dependent``.
 
     Args:
         spark: a session.
         place: a directory of binary logs.
-        records: NUMBERED, in corrected times.
+        compared: the log.
         out: directory for the tables.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         vouched_us: by how much all clocks may differ, as the operator vouches; 0 if nobody does.
         period: findings outside of it are left out; None for all. Records from outside of it still
             count for which GTIDs are named, when they were sent, and which servers were met again.
     """
-    from spark_jobs.binlogs import binlog_evidence, binlog_source
+    from spark_jobs.binlogs import binlog_evidence, binlog_source, independence
     from spark_jobs.tables.timestamps import computed, published
 
     def kept(table: "DataFrame", title: str) -> "DataFrame":
@@ -104,10 +140,15 @@ def look(
     read = spark.read.format(binlog_source.NAME).load(str(place))
     transactions = kept(during(read, period and Span(period), *stamps), "transactions")
     (counts,) = binlog_evidence.summary(during(transactions, period, *stamps)).collect()
+    records = compared.records
     unnamed = binlog_evidence.unreported(records, transactions, clock_error_us)
     unreported = kept(during(unnamed, period, "original_us"), "unreported")
     late = binlog_evidence.contradicted(records, transactions, clock_error_us, vouched_us or None)
     contradicted = kept(during(late, period, "claimed_us"), "contradicted")
+    claims = independence.by_word(compared.reads, records)
+    dependent = kept(independence.dependent(claims, transactions), "dependent")
+    known = independence.confirmed(claims, transactions)
+    independent = known.join(dependent, [*independence.KEY], "left_anti")
     return BinlogFindings(
         transactions=counts["transactions"],
         files=counts["files"],
@@ -117,4 +158,8 @@ def look(
         first_unreported=first(unreported, "original_us", "gtid"),
         contradicted=contradicted.count(),
         first_contradicted=first(contradicted, "claimed_us", "seq"),
+        by_word=claims.count(),
+        independent=independent.count(),
+        dependent=dependent.count(),
+        first_dependent=first(dependent, "arrived_us", "seq"),
     )

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from protocol.binlog.changed_tables import ChangeReader
 from protocol.binlog.decode import decode
 from protocol.binlog.event import Event
 from protocol.binlog.gtid_event import GtidEvent
@@ -39,6 +40,8 @@ TRANSACTION: Final = StructType(
         StructField("immediate_us", LongType()),  # commit on the server whose log it is
         StructField("length", LongType()),  # bytes of the transaction; null: before 8.0
         StructField("server_id", LongType()),  # of the server that committed it first
+        # `schema`.`table` of each table that it changed; null: it may have changed anything
+        StructField("tables", ArrayType(StringType())),
         StructField("fault", StringType()),  # why the file could not be read from here on
     ]
 )
@@ -49,7 +52,7 @@ _MODES: Final = ("PERMISSIVE", "FAILFAST")
 
 Row = tuple[
     str, int, str | None, str | None, str | None, int | None, int | None, int | None, int | None,
-    int | None, str | None,
+    int | None, list[str] | None, str | None,
 ]  # fmt: skip
 """A row of `TRANSACTION`."""
 
@@ -172,18 +175,59 @@ def rows(path: Path) -> Iterator[Row]:
     """The transactions of a file, and a row for its damage if there is any."""
     name = str(path)
     reader = LogReader()
+    transactions = _Transactions(name)
+    fault: Row | None = None
     try:
         with path.open("rb") as file:
             while piece := file.read(_PIECE_BYTES):
                 reader.receive_data(piece)
                 for event in iter(reader.next_event, None):
-                    if event.type in GtidEvent.TYPES:
-                        yield _row(name, event)
+                    yield from transactions.take(event)
         reader.finish()
     except MalformedBinlogError as error:
-        yield _fault(name, error.position, str(error))
+        fault = _fault(name, error.position, str(error))
     except OSError as error:
-        yield _fault(name, reader.position, error.strerror or str(error))
+        fault = _fault(name, reader.position, error.strerror or str(error))
+    yield from transactions.finish()
+    if fault is not None:
+        yield fault
+
+
+class _Transactions:
+    """Makes a row of each transaction, once all of its events have come."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._changes = ChangeReader()
+        self._begun: Row | None = None
+
+    def take(self, event: Event) -> Iterator[Row]:
+        """Take the next event."""
+        if event.type in GtidEvent.TYPES:
+            yield from self.finish()
+            self._begun = _row(self._name, event)
+        try:
+            changes = self._changes.take(event)
+        except MalformedBinlogError:
+            # A transaction of an older server, or without a GTID: it may have changed anything.
+            self._changes = ChangeReader()
+            return
+        if changes is not None and self._begun is not None:
+            tables = changes.tables
+            if tables is not None:
+                names = [f"{_quoted(schema)}.{_quoted(table)}" for schema, table in sorted(tables)]
+                self._begun = (*self._begun[:-2], names, None)
+            yield from self.finish()
+
+    def finish(self) -> Iterator[Row]:
+        """No more events of the present transaction will come."""
+        if self._begun is not None:
+            yield self._begun
+            self._begun = None
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _row(name: str, event: Event) -> Row:
@@ -205,8 +249,9 @@ def _row(name: str, event: Event) -> Row:
         said.transaction_length,
         event.header.server_id,
         None,
+        None,
     )
 
 
 def _fault(name: str, position: int, why: str) -> Row:
-    return (name, position, None, None, None, None, None, None, None, None, why)
+    return (name, position, None, None, None, None, None, None, None, None, None, why)

@@ -5,6 +5,7 @@ from typing import Final
 
 from spark_jobs.markdown import brief, moment, plain, span
 from spark_jobs.tables.row import Row
+from spark_jobs.verdict import Dependence
 
 _HOW: Final = {"wrote": "acknowledged", "saw": "answered", "had": "told by the primary"}
 
@@ -44,6 +45,20 @@ def lost_writes(row: Row) -> str:
         f"  lost      {brief(row.text('gtids'))}",
         *(_source(source, asked) for source in row.rows("writes")),
     ]
+    return "\n".join(map(plain, lines))
+
+
+def dependence(row: Row) -> str:
+    """Describe a read that depended on what its server lacked (`independence.DEPENDENT`)."""
+    changed = row.text("why") == Dependence.CHANGED
+    table = f" {row.text('table')}" if changed else ""
+    lines = (
+        f"{moment(row.number('arrived_us'))}  session {row.number('session')}",
+        _in_log(row),
+        f"  read      answered by {row.text('server')}, independent by the proxy's word",
+        f"  lacked    {row.text('gtid')}: {row.text('why')}{table}",
+        f"  found     {row.text('file')} at {row.number('position')}",
+    )
     return "\n".join(map(plain, lines))
 
 

@@ -121,6 +121,11 @@ class Findings:
         """WAITs that binary logs contradict."""
         return 0 if self.binlogs is None else self.binlogs.contradicted
 
+    @property
+    def dependent(self) -> int:
+        """Reads that were not independent, as binary logs show, though the proxy had said so."""
+        return 0 if self.binlogs is None else self.binlogs.dependent
+
     def in_runs(self, column: str) -> int:
         """Sum a column of RUNS."""
         return sum(row.number(column) for row in self.runs)
@@ -164,9 +169,9 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0 clean; 1 violated, lost, no valid proof or a WAIT contradicted; 2 undecided."""
+        """0 clean; 1 violated, lost, no valid proof or binary logs contradict; 2 undecided."""
         violated = self.reads(Verdict.VIOLATION) or self.lost or self.lapsed
-        if violated or self.contradicted:
+        if violated or self.contradicted or self.dependent:
             return VIOLATED
         return UNDECIDED if self.obstacles else CLEAN
 
@@ -182,6 +187,9 @@ class Findings:
         if self.contradicted:
             waits = counted(self.contradicted, "WAIT")
             told.append(f"The replicas' binary logs contradict {waits} of the routing log.")
+        if self.dependent:
+            reads = counted(self.dependent, "read")
+            told.append(f"By the binary logs, {reads} lacked changes of their tables.")
         return " ".join(told) or ("No verdict." if self.obstacles else "Clean.")
 
     @property
@@ -199,10 +207,17 @@ class Findings:
             told = [f"Of {promised}, {met} met a server that was shown to have {must_see}."]
         else:
             told = ["No read had a promise."]
+        if by_word := self.reads(Verdict.BY_WORD):
+            told.append(
+                f"{counted(by_word, 'read')} lacked only what, by the proxy's word, changed none "
+                "of their tables."
+            )
         if self.reads(Verdict.NOT_JUDGED) and self.coverage >= self.min_coverage:
             told.append(f"{self._not_judged}.")
         if self.binlogs is not None and self.contradicted:
             told.append(self.binlogs.contradiction)
+        if self.binlogs is not None and self.dependent:
+            told.append(self.binlogs.dependence)
         return " ".join([*told, *self.obstacles])
 
     @property

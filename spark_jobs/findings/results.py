@@ -64,6 +64,8 @@ class Summary:
         lost: how many answers of primaries lacked acknowledged writes.
         lapses: how many reads had no valid proof (`procedure`).
         contradicted: how many WAITs binary logs contradict; 0 if none were given.
+        by_word: how many reads lacked only what, by the proxy's word, changed none of their tables.
+        dependent: how many of these lacked what they depended on, as binary logs show.
         clock_error_us: by how much clocks were assumed to differ.
         verdicts: rows of `schema.VERDICTS`.
     """
@@ -98,6 +100,8 @@ class Summary:
     contradicted: int
     clock_error_us: int
     verdicts: Sequence[Mapping[str, str | int]]
+    by_word: int = 0
+    dependent: int = 0
 
     def changes(self, before: "Summary") -> list[str]:
         """Describe the differences between this judgement of the day and the one before it."""
@@ -120,6 +124,8 @@ _COMPARED: Final = {
     "lost": "answers of primaries that lacked acknowledged writes",
     "lapses": "reads without a valid proof",
     "contradicted": "WAITs that binary logs contradict",
+    "by_word": "reads by the proxy's word",
+    "dependent": "reads that lacked changes of their tables",
     "missing": "missing records",
     "torn": "torn lines",
     "damaged": "damaged lines",
@@ -166,6 +172,8 @@ def summarize(
         lost=len(findings.lost),
         lapses=findings.lapsed,
         contradicted=findings.contradicted,
+        by_word=findings.reads(Verdict.BY_WORD),
+        dependent=findings.dependent,
         clock_error_us=findings.clock_error_us,
         verdicts=[
             {

@@ -73,15 +73,15 @@ _READ_FROM: Final = Event._fields.index(READ[0])
 
 def claim_of(event: Event) -> tuple[GtidSet, Finding]:
     """The set that the proof claims the server to have, and the finding if that is too small."""
-    if event.proof not in ("known", "waited") or event.proof_set is None:
+    if event.proof not in ("known", "waited", "independent") or event.proof_set is None:
         return GtidSet(), Finding.NO_PROOF
     try:
         claim = parse(event.proof_set)
     except MalformedGtidSetError:
         return GtidSet(), Finding.MALFORMED_PROOF
-    if event.proof == "known":
-        return claim, Finding.KNOWN_TOO_SMALL
-    return claim, Finding.WAITED_TOO_SMALL
+    if event.proof == "waited":
+        return claim, Finding.WAITED_TOO_SMALL
+    return claim, Finding.KNOWN_TOO_SMALL
 
 
 def shown_by(event: Event) -> str:

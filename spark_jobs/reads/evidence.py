@@ -4,8 +4,8 @@ Evidence is what servers said themselves: a WAIT that returned 0, a ``gtid_execu
 or reported. It is united per run and per incarnation of a server, in the order of the run's clock.
 It answers two questions.
 
-*Is a ``known`` proof backed?* The applied set that the proxy claims must have been shown by
-evidence that is not younger than the read. The part that was not shown is `unbacked`.
+*Is a ``known`` or ``independent`` proof backed?* The applied set that the proxy claims must have
+been shown by evidence that is not younger than the read. The part that was not shown is `unbacked`.
 
 *Which tide marks has the server reached?* A mark (see `primary_history`) is a set that holds
 whatever was committed without a known GTID before it. A replica has reached a mark once its
@@ -103,8 +103,10 @@ def _events(records: DataFrame, history: History) -> DataFrame:
         fn.when(statement & (fn.col("observed") != ""), "report"),
         fn.when(fn.col("is_read") & on_replica, "read"),
     )
-    # A read that waited ran after its own WAIT, so the WAIT counts as evidence for it.
-    waited = dispatched + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
+    # A read that waited ran after its own WAIT, so the WAIT counts as evidence for it. That of an
+    # independent read has a record of its own.
+    waits = proof.isin("waited", "independent")
+    waited = dispatched + fn.when(waits, fn.col("wait_us")).otherwise(0)
     shown = (
         records.withColumn("evidence", fn.explode(fn.array_compact(fn.array(*kinds))))
         .select(
@@ -118,7 +120,7 @@ def _events(records: DataFrame, history: History) -> DataFrame:
             "session",
             "snapshot_us",
             fn.when(evidence == "report", fn.col("observed"))
-            .when((evidence != "read") | (proof == "known"), proof_set)
+            .when((evidence != "read") | proof.isin("known", "independent"), proof_set)
             .alias("gtids"),
         )
         .select(*_Event._fields)

@@ -211,27 +211,28 @@ class Judge:
             return Judgement(Verdict.GIVEN_UP, Finding.STALE_POLICY)
         if self._is_early(event):
             return Judgement(Verdict.NOT_JUDGED, Finding.MISSING_RECORDS)
-        if event.proof == "independent":
-            return Judgement(Verdict.NOT_JUDGED, Finding.INDEPENDENT)
         claim, finding = claim_of(event)
         missing = self._missing(event, owed, claim)
-        if missing and self._may_be_younger(event, missing):
-            return Judgement(Verdict.NOT_JUDGED, Finding.CLOCKS, missing)
-        if missing:
+        by_word = missing and _is_independent(event, owed, claim)
+        if missing and not by_word:
+            if self._may_be_younger(event, missing):
+                return Judgement(Verdict.NOT_JUDGED, Finding.CLOCKS, missing)
             return Judgement(Verdict.VIOLATION, finding, missing)
-        missing = self._missing(event, most, claim)
-        if missing:
-            return Judgement(Verdict.NOT_JUDGED, Finding.CLOCKS, missing)
-        if event.proof == "known" and event.unbacked != "":
+        perhaps = None if by_word else self._missing(event, most, claim)
+        if perhaps:
+            return Judgement(Verdict.NOT_JUDGED, Finding.CLOCKS, perhaps)
+        if event.proof != "waited" and event.unbacked != "":
             unbacked = claim if event.unbacked is None else parse(event.unbacked)
-            missing = self._unbacked(event, most, unbacked)
-            if missing:
-                return Judgement(Verdict.NOT_JUDGED, Finding.UNBACKED, missing)
+            relied = self._unbacked(event, most, unbacked)
+            if relied:
+                return Judgement(Verdict.NOT_JUDGED, Finding.UNBACKED, relied)
         if doubt is not None:
             return Judgement(Verdict.NOT_JUDGED, doubt)
         if self._maybe.mark > (event.reached or 0):
             return Judgement(Verdict.NOT_JUDGED, Finding.CLOCKS)
-        return Judgement(Verdict.OK, Finding.KNOWN if event.proof == "known" else Finding.WAITED)
+        if by_word:
+            return Judgement(Verdict.BY_WORD, Finding.INDEPENDENT, missing)
+        return Judgement(Verdict.OK, Finding.WAITED if event.proof == "waited" else Finding.KNOWN)
 
     def _is_early(self, event: Event) -> bool:
         """Whether the read must see the state at a moment before the order of events is known."""
@@ -407,6 +408,17 @@ class Judge:
         if event.proof != "waited" or self._wrote_us is None:
             return None
         return event.dispatched_us + event.wait_us - self._wrote_us
+
+
+def _is_independent(event: Event, owed: GtidSet, claim: GtidSet) -> bool:
+    """Whether the proxy says of all that the server lacked that it changes nothing for the read."""
+    if event.proof != "independent" or event.level not in OWN_LEVELS or event.required is None:
+        return False
+    try:
+        named = parse(event.required)
+    except MalformedGtidSetError:
+        return False
+    return not owed.minus(claim).minus(named, 1)
 
 
 def _source(how: str, event: Event, gtids: str) -> Source:

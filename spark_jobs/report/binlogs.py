@@ -6,10 +6,11 @@ from spark_jobs.binlogs.binlog_findings import BinlogFindings
 from spark_jobs.markdown import moment, span
 from spark_jobs.report.table import Section, Table
 from spark_jobs.tables.row import Row
+from spark_jobs.verdict import Dependence
 
 
 def section(found: BinlogFindings) -> Section:
-    """Make the section: contradicted WAITs, unreported transactions, and unreadable files."""
+    """Make the section: what the logs contradict or alone have, and what could not be read."""
     contradicted = Table(
         ("WAIT ended", "Server", "Proxy", "Run", "Record", "Applied later", "At least by",
          "Stamped (replica's clock)", "Binary log", "Position"),
@@ -24,6 +25,20 @@ def section(found: BinlogFindings) -> Section:
         ),
         f"WAITs that ended before the replica had applied the transactions that were waited for"
         f"{_part(found.first_contradicted, found.contradicted, 'contradicted')}:",
+    )  # fmt: skip
+    dependent = Table(
+        ("Arrived", "Server", "Proxy", "Run", "Record", "Lacked", "Why that matters", "Table",
+         "Binary log", "Position"),
+        (
+            (
+                *(moment(row.number("arrived_us")), row.text("server"), row.text("proxy")),
+                *(row.text("run"), row.number("seq"), row.text("gtid"), row.text("why")),
+                *(_table(row), row.text("file"), row.number("position")),
+            )
+            for row in found.first_dependent
+        ),
+        f"Reads that depended on what their servers lacked, though the proxy had found that this "
+        f"changed nothing for them{_part(found.first_dependent, found.dependent, 'dependent')}:",
     )  # fmt: skip
     unreported = Table(
         ("First committed", "Transaction", "Binary log", "Position"),
@@ -43,7 +58,12 @@ def section(found: BinlogFindings) -> Section:
         ((row.text("file"), row.text("fault")) for row in found.first_faults),
         f"Not read to the end{_part(found.first_faults, found.faults, 'transactions')}:",
     )
-    return Section("Binary logs", (" ".join(found.sentences),), (contradicted, unreported, faults))
+    tables = (contradicted, dependent, unreported, faults)
+    return Section("Binary logs", (" ".join(found.sentences),), tables)
+
+
+def _table(row: Row) -> str:
+    return row.text("table") if row.text("why") == Dependence.CHANGED else ""
 
 
 def _part(shown: Sequence[Row], number: int, table: str) -> str:

@@ -11,6 +11,7 @@ from spark_jobs.verdict import Finding, Lapse, Verdict
 HEADS: Final = {
     Verdict.OK: "Clean",
     Verdict.VIOLATION: "Violations",
+    Verdict.BY_WORD: "By the proxy's word",
     Verdict.NOT_JUDGED: "Not judged",
     Verdict.GIVEN_UP: "Stale by policy",
     Verdict.NO_ANSWER: "No answer",

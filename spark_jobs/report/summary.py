@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 
-from spark_jobs.findings.counter_example import contradiction
+from spark_jobs.findings.counter_example import contradiction, dependence
 from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import code, counted, escaped, named, table
 from spark_jobs.report import coverage, incidents
 from spark_jobs.report.page import period
+from spark_jobs.verdict import Verdict
 
 
 def render(findings: Findings, page: str) -> str:
@@ -46,7 +47,8 @@ def _log(findings: Findings) -> Iterable[str]:
 
 
 def _reads(findings: Findings) -> Iterable[str]:
-    heads = list(coverage.HEADS.items())
+    rare = () if findings.reads(Verdict.BY_WORD) else (Verdict.BY_WORD,)
+    heads = [head for head in coverage.HEADS.items() if head[0] not in rare]
     rows = [
         (it.level, it.scope, it.reads, it.judged, *(it.counts[verdict] for verdict, _ in heads))
         for it in coverage.by_promise(findings)
@@ -72,6 +74,9 @@ def _incidents(findings: Findings) -> Iterable[str]:
         first = f"The first of {number:,}, contradicted" if number > 1 else "Contradicted"
         yield f"{first} by a binary log:"
         yield _block(contradiction(findings.binlogs.first_contradicted[0]))
+    if findings.binlogs is not None and findings.dependent:
+        yield escaped(findings.binlogs.dependence)
+        yield _block(dependence(findings.binlogs.first_dependent[0]))
 
 
 def _block(text: str) -> str:

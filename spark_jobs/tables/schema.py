@@ -73,6 +73,7 @@ RECORD: Final = _table(
     ("bytes", _LONG, False),
     ("rows", _LONG, True),
     ("snapshot_us", _LONG, True),
+    ("tables", _TEXT, True),
 )
 
 KINDS: Final = ("statement", "proof", "gap")

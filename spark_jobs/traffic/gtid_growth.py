@@ -37,12 +37,9 @@ def growth(records: DataFrame) -> DataFrame:
     return (
         records.select(begin_of(HOUR_US, "ended_us").alias("hour_us"), fn.inline(measured))
         .where("gtids != ''")
-        # Consecutive statements mostly have the same set: each text is measured once.
-        .groupBy(*key, "gtids")
-        .agg(fn.count("*").alias("sets"))
-        .select(*key, "sets", *_sizes("gtids"))
+        .select(*key, *_sizes("gtids"))
         .groupBy(*key)
-        .agg(fn.sum("sets").alias("sets"), *(fn.max(name).alias(name) for name in sizes))
+        .agg(fn.count("*").alias("sets"), *(fn.max(name).alias(name) for name in sizes))
         .orderBy("what", "server", "role", "hour_us")
         .select(GROWTH.names)
     )

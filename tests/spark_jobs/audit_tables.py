@@ -29,6 +29,11 @@ _IN_SENTENCES: Final = {
         **dict.fromkeys(("worker", "seq", "session", "position", "claims"), "integer"),
         **dict.fromkeys(("claimed_at", "applied_at", "stamp_at"), "timestamp"),
     },
+    "dependent": {
+        **dict.fromkeys(("proxy", "run", "server", "why", "table", "gtid", "file"), "text"),
+        **dict.fromkeys(("worker", "seq", "session", "position"), "integer"),
+        "arrived_at": "timestamp",
+    },
 }
 """Tables whose columns the page names in a sentence."""
 

@@ -55,6 +55,7 @@ NOTHING: dict[str, object] = {
     "bytes": 0,
     "rows": None,
     "snapshot_us": None,
+    "tables": None,
 }
 
 

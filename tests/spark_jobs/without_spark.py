@@ -476,7 +476,7 @@ def _tellings(it: Record) -> Iterator[Record]:
         it["kind"] == "statement",
     )
     waits = it["proof"] == "waited"
-    waited_us = sent + (_us(it, "wait_us") if waits else 0)
+    waited_us = sent + (_us(it, "wait_us") if it["proof"] in ("waited", "independent") else 0)
     shown = it | {"what": evidence._SHOWN}
     if it["kind"] == "proof":
         yield shown | {"at_us": ended, "gtids": it["proof_set"]}
@@ -485,7 +485,7 @@ def _tellings(it: Record) -> Iterator[Record]:
     if statement and it["observed"]:
         yield shown | {"at_us": ended, "gtids": it["observed"]}
     if it["is_read"] and it["role"] == "replica":
-        claim = it["proof_set"] if it["proof"] == "known" else None
+        claim = it["proof_set"] if it["proof"] in ("known", "independent") else None
         yield it | {"what": evidence._READ, "at_us": waited_us, "gtids": claim}
 
 

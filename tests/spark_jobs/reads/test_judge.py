@@ -56,16 +56,6 @@ def test_the_late_answer_of_an_old_primary_is_not_owed() -> None:
     assert verdict(judge, 200, f"{A}:1-5") == ("ok", None)
 
 
-def test_what_is_independent_by_the_proxys_word_is_not_judged() -> None:
-    judge = FailedOver()
-    learn(judge, told(101, B, f"{A}:1-5", 100))
-    fields = {"server": "r2", "server_uuid": UUID["r2"], "role": "replica"}
-    fields |= {"proof": "independent", "proof_set": f"{A}:1-3"}
-    read = event(200, judges=True, learns=False, is_read=True, **fields)
-    (row,) = judge.eval(read)  # type: ignore[arg-type]  # a Row is a tuple
-    assert (row[-8], row[-7]) == ("not judged", "independent by the proxy's word")
-
-
 def test_what_a_snapshot_lacks_of_what_its_connection_saw_since_is_not_owed() -> None:
     judge = Judge()
     fields = {"level": "MONOTONIC_READS", "is_read": True, "kind": "connection", "session": 1}

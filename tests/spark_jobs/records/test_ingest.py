@@ -55,12 +55,12 @@ def test_the_schema_is_the_writers() -> None:
     pytest.importorskip("pyspark")
     from pyspark.sql.types import BooleanType, LongType, StringType
 
-    from routing.record import FIELDS, RECORD_VERSION, SNAPSHOT
+    from routing.record import FIELDS, RECORD_VERSION, SNAPSHOT, TABLES
     from spark_jobs.tables import schema
 
     types = {int: LongType(), str: StringType(), bool: BooleanType()}
     assert [(f.name, f.dataType, f.nullable) for f in schema.RECORD] == [
-        (name, types[kind], nullable) for name, kind, nullable in (*FIELDS, *SNAPSHOT)
+        (name, types[kind], nullable) for name, kind, nullable in (*FIELDS, *SNAPSHOT, *TABLES)
     ]
     assert schema.RECORD_VERSION == RECORD_VERSION
 
@@ -112,7 +112,9 @@ def test_records_come_back_as_they_were_written(
     path.write_text(text)
 
     rows = load(spark, tmp_path, scratch).orderBy("seq").collect()
-    written = [{"snapshot_us": None} | json.loads(line) for line in text.splitlines()]
+    written = [
+        {"snapshot_us": None, "tables": None} | json.loads(line) for line in text.splitlines()
+    ]
     assert [row.snapshot_us for row in rows] == [None, 5, None, None]
     assert [row.fault for row in rows] == [None] * 4
     assert [{name: row[name] for name in NOTHING} for row in rows] == written
