@@ -132,7 +132,7 @@ def test_what_changed_is_among_what_was_touched(
         for statement in filter(str.strip, CHANGES.split(";\n")):
             cursor.execute(statement)
     asyncio.run(story())
-    assert precise > 15
+    assert precise >= 5
 
 
 def touched_by(follower: Follower, new: GtidSet, executed: GtidSet) -> set[str]:
