@@ -149,10 +149,15 @@ class TransactionTables:
     def add_rows(self, gtid: Gtid, tables: frozenset[TableName]) -> None:
         """The next transaction only changed rows, of these tables.
 
+        If one of them is the server's own, it is never left out: reads depend on these without
+        naming them, such as on time zones.
+
         Raises:
             ValueError: this transaction had come before, or nothing has begun.
         """
         self._on_read(gtid)
+        if any(name.schema.lower() in _SERVER_SCHEMAS for name in tables):
+            return
         source = self._sources.get(gtid.tsid)
         if source is None:
             source = self._sources[gtid.tsid] = _Source()

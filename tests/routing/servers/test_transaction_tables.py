@@ -234,6 +234,24 @@ def test_the_servers_own_schemas_may_change_with_any_transaction(schema: str) ->
     assert table.still_required(required, EMPTY, read) is required
 
 
+@pytest.mark.parametrize("schema", ["mysql", "SYS"])
+def test_a_change_of_the_servers_own_tables_is_never_left_out(schema: str) -> None:
+    """A read by a named time zone depends on tables that it does not name."""
+    log = [
+        Transaction(Gtid(A, 1), tables(T2)),
+        Transaction(Gtid(A, 2), tables(T2, TableName(schema, "time_zone"))),
+        Transaction(Gtid(A, 3), tables(T2)),
+    ]
+    table = fed(log, EMPTY)
+    version = table.version
+    required = GtidSet.parse(f"{A}:1-3")
+    assert table.still_required(required, EMPTY, tables(T1)) == GtidSet.parse(f"{A}:1-2")
+    # It defines nothing: replicas need not have it for the sake of others.
+    assert table.still_required(one(Gtid(A, 3)), EMPTY, tables(T1)) == EMPTY
+    assert table.version == version
+    assert table.definitions_stand(EMPTY)
+
+
 @pytest.mark.parametrize("every", [1000, 1_000_000])
 def test_many_transactions_of_many_tables_take_bounded_memory(every: int) -> None:
     limit = 1 << 20
