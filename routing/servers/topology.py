@@ -696,10 +696,10 @@ class Topology:
         """Whether a server commits all that it has in the primary's order.
 
         A replica of a replica may do so, too, but that is for that one to tell. So is what order a
-        group has.
+        group has. And with filters it may not have what it has committed, or elsewhere.
         """
         sources = server.sources
-        if sources is None or self.group or not server.ordered:
+        if sources is None or self.group or not server.ordered or server.filters.applier != "":
             return False
         return len(sources) == 1 and self.primary.uuid in sources
 

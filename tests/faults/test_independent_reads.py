@@ -29,6 +29,7 @@ class Followed:
         primary = self.topology.primary
         for server in self.topology.replicas:
             server.sources = frozenset([primary.uuid])
+            server.filters.applier = ""
         self.tables = self.topology.transaction_tables
         self.tables.begin(self.topology.term, primary.applied, 0)
         rows = json.dumps([[*table, "InnoDB"] for table in TABLES.values()])

@@ -59,6 +59,7 @@ class Tables:
         for server in topology.replicas:
             source = self._proxy.servers[server].source
             server.sources = None if source is None else frozenset([source.uuid])
+            server.filters.applier = ""
         if not primary.up or primary.uuid != topology.primary.uuid:
             log.forget("lost")
             return False

@@ -57,6 +57,7 @@ class World:
         for k, (server, text) in enumerate(zip(self.topology.replicas, applied, strict=True)):
             server.observe(f"uuid-{k}", (0, 0), numbers(text), EMPTY)
             server.sources = frozenset([U])
+            server.filters.applier = ""
         self.tables = self.topology.transaction_tables
         self.tables.begin(self.topology.term, numbers("1-10"), 0)
         rules = Rules(level, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
@@ -200,6 +201,14 @@ def of_unknown_source(world: World) -> None:
     world.replica.sources = None
 
 
+def with_filters(world: World) -> None:
+    world.replica.filters.applier = "REPLICATE_REWRITE_DB=((a,b))"
+
+
+def with_unknown_filters(world: World) -> None:
+    world.replica.filters.applier = None
+
+
 def in_a_group(world: World) -> None:
     world.topology.group = U
 
@@ -249,6 +258,7 @@ def log_not_read(world: World) -> None:
     "happen",
     [
         *(unordered, of_another_source, of_two_sources, of_unknown_source, in_a_group),
+        *(with_filters, with_unknown_filters),
         *(of_another_primary, names_not_known, names_of_another_primary),
         *(names_asked_before_the_log, names_asked_ahead_of_the_log, another_schema, log_not_read),
         *(names_may_show_what_the_log_does_not, nobody_knows_what_names_may_show),
