@@ -4,6 +4,7 @@ from __future__ import annotations  # Connection is generic for the type checker
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, closing
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from routing.consistency.decision import Scope
 from routing.record import RecordStream
 from tests.faults.proxy_fixture import ProxyFixture, before, eventually
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import BASE, RawClient
 from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
@@ -103,6 +105,27 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogues, "_RENEW_S", 0.0)
 
 
+def connect(port: int) -> Session:
+    """A client of a proxy."""
+    return pymysql.connect(
+        host="127.0.0.1",
+        port=port,
+        user=APP_USER,
+        password=APP_PASSWORD,
+        database="app",
+        autocommit=True,
+    )
+
+
+def last(session: Session, sql: str) -> str:
+    """The proof of a read."""
+    run(session, sql)
+    with session.cursor(DictCursor) as cursor:
+        cursor.execute("SHOW TIDEGATE LAST")
+        (row,) = cursor.fetchall()
+    return str(row["proof"])
+
+
 class Late:
     """A proxy in this process that reads the primary's log, before replicas that are late."""
 
@@ -178,14 +201,7 @@ class Reader:
 
     def __init__(self, late: Late) -> None:
         self.late = late
-        self.session: Session = pymysql.connect(
-            host="127.0.0.1",
-            port=late.proxy.port,
-            user=APP_USER,
-            password=APP_PASSWORD,
-            database="app",
-            autocommit=True,
-        )
+        self.session = connect(late.proxy.port)
 
     async def write(self, *statements: str) -> None:
         """Write; the log has told of it."""
@@ -294,18 +310,10 @@ def test_what_is_not_certain_depends_on_everything(cluster: Cluster) -> None:
             for sql in UNCERTAIN:
                 assert await reader.read(sql) != "independent", sql
             await reader.write("CREATE TEMPORARY TABLE other (id INT, v INT)")
-            last = await asyncio.to_thread(_proof_of, reader.session, "SELECT * FROM other")
-            assert last == "primary"
+            proof = await asyncio.to_thread(last, reader.session, "SELECT * FROM other")
+            assert proof == "primary"
 
     play(cluster, story)
-
-
-def _proof_of(session: Session, sql: str) -> str:
-    run(session, sql)
-    with session.cursor(DictCursor) as cursor:
-        cursor.execute("SHOW TIDEGATE LAST")
-        (row,) = cursor.fetchall()
-    return str(row["proof"])
 
 
 OPAQUE = {
@@ -460,6 +468,26 @@ def _apply_until(cluster: Cluster, executed: str) -> None:
         replica.query(f"START REPLICA SQL_THREAD UNTIL SQL_AFTER_GTIDS = '{executed}'")
     for replica in cluster.replicas:
         replica.wait_for(executed, 60)
+
+
+@pytest.mark.usefixtures("behind")
+def test_processes_with_several_workers(cluster: Cluster, proxy: StartProxy) -> None:
+    """Whoever serves a connection: what another one wrote of the same table is never left out."""
+    running = proxy(
+        workers="2",
+        table_dependencies="auto",
+        scope="user",
+        wait_budget="50ms",
+        monitor_interval="100ms",
+    )
+    independent = 0
+    until = time.monotonic() + 60
+    while independent < 20:
+        assert time.monotonic() < until
+        with closing(connect(running.port)) as writer, closing(connect(running.port)) as reader:
+            run(writer, "UPDATE plain SET v = v + 1 WHERE id = 1")
+            assert last(reader, "TABLE plain") == "primary"
+            independent += last(reader, "SELECT COUNT(*) FROM parent") == "independent"
 
 
 @pytest.mark.usefixtures("behind")
