@@ -103,6 +103,7 @@ class Model:
         self._server = self._topology.replicas[0]
         self._server.observe("replica", (0, 0), EMPTY, EMPTY)
         self._server.sources = frozenset([SOURCE])
+        self._server.filters.applier = ""
         self._server.ordered = self._ordered
         self._tables = self._topology.transaction_tables
         self._tables.begin(self._topology.term, EMPTY, 0)

@@ -688,9 +688,9 @@ def _let_a_decision_stand_at_any_level(patch: pytest.MonkeyPatch) -> None:
     """Otherwise the policy would say that the primary is to be asked."""
     of = CachedDecision.of
 
-    def at_any_level(self: CachedDecision, now: float) -> Decision | None:
+    def at_any_level(self: CachedDecision, names: Any, now: float) -> Decision | None:
         self._level = self._session.rules.level
-        return of(self, now)
+        return of(self, names, now)
 
     patch.setattr(CachedDecision, "of", at_any_level)
 
@@ -699,9 +699,9 @@ def _let_a_decision_stand_at_any_level(patch: pytest.MonkeyPatch) -> None:
 def let_a_decision_stand_whatever_was_written(patch: pytest.MonkeyPatch) -> None:
     of = CachedDecision.of
 
-    def forgetful(self: CachedDecision, now: float) -> Decision | None:
+    def forgetful(self: CachedDecision, names: Any, now: float) -> Decision | None:
         self._own = self._session.own_scope.own
-        return of(self, now)
+        return of(self, names, now)
 
     patch.setattr(CachedDecision, "of", forgetful)
 
@@ -710,11 +710,11 @@ def let_a_decision_stand_whatever_was_written(patch: pytest.MonkeyPatch) -> None
 def let_a_decision_stand_while_writes_are_unknown(patch: pytest.MonkeyPatch) -> None:
     of = CachedDecision.of
 
-    def sure(self: CachedDecision, now: float) -> Decision | None:
+    def sure(self: CachedDecision, names: Any, now: float) -> Decision | None:
         scope = self._session.own_scope
         before, scope.unknown = scope.unknown, False
         try:
-            return of(self, now)
+            return of(self, names, now)
         finally:
             scope.unknown = before
 
@@ -737,11 +737,11 @@ def let_a_decision_stand_for_another_incarnation(patch: pytest.MonkeyPatch) -> N
 def let_a_decision_stand_in_the_scope_of_the_connection(patch: pytest.MonkeyPatch) -> None:
     of = CachedDecision.of
 
-    def alone(self: CachedDecision, now: float) -> Decision | None:
+    def alone(self: CachedDecision, names: Any, now: float) -> Decision | None:
         session = self._session
         with pytest.MonkeyPatch.context() as scopes:
             scopes.setattr(session, "reading", lambda rules, term, now: session.own_scope)
-            return of(self, now)
+            return of(self, names, now)
 
     patch.setattr(CachedDecision, "of", alone)
 
@@ -769,16 +769,13 @@ def send_a_read_past_the_machine_behind_what_is_not_answered_yet(
 def wait_past_the_machine_for_what_was_required_before(patch: pytest.MonkeyPatch) -> None:
     of = CachedDecision.of
 
-    def late(self: CachedDecision, now: float) -> Decision | None:
-        decision = of(self, now)
+    def late(self: CachedDecision, names: Any, now: float) -> Decision | None:
+        decision = of(self, names, now)
         if decision is None or decision.proof is not Proof.WAITED or not self._required:
             return decision
         return Decision(decision.server, decision.reason, decision.proof, self._required)
 
     patch.setattr(CachedDecision, "of", late)
-
-
-# Who the primary is (`tests.model.succession`).
 
 
 # Writes to other tables.
@@ -879,6 +876,9 @@ def leave_out_writes_where_what_was_seen_counts(patch: pytest.MonkeyPatch) -> No
 
 
 SuccessionMutant = Callable[["pytest.MonkeyPatch"], None]
+
+
+# Who the primary is (`tests.model.succession`).
 
 
 def take_a_restart_for_an_opening(patch: pytest.MonkeyPatch) -> None:

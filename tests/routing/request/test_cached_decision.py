@@ -227,6 +227,7 @@ class World:
         )
         for server in topology.replicas:
             server.sources = frozenset([topology.primary.uuid])
+            server.filters.applier = ""
 
     def is_filtered(self, which: int) -> None:
         filters = self.topology.replicas[which].filters
