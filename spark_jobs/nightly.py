@@ -1,8 +1,9 @@
 """The nightly audit: one log in, one verdict out.
 
 Exit codes: 0 every promise was kept; 1 a promise or the procedure was not kept, acknowledged writes
-are lost, or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no Java, a log
-that lacks what the verdict needs); 130 and 143 it was stopped by SIGINT or SIGTERM.
+are lost, or a binary log contradicts a WAIT or that a read was independent; 2 nobody can tell (no
+log, no Java, a log that lacks what the verdict needs); 130 and 143 it was stopped by SIGINT or
+SIGTERM.
 """
 
 import fcntl

@@ -16,7 +16,7 @@ Reads the routing log with Spark, and checks whether every read saw what it had 
 exit codes:
   0  every promise was kept
   1  a promise was not kept, a read had no valid proof, acknowledged writes are lost, or a
-     replica's binary log contradicts what the replica told the proxy
+     binary log contradicts what a replica told the proxy, or what the proxy found independent
   2  nobody can tell: no log, no Java, or a log that lacks what a verdict needs
   130, 143  stopped by Ctrl-C or SIGTERM; the same command can be run again"""
 

@@ -102,7 +102,8 @@ def judge(
         timed = judged.timed
         arrived = during(once.records, "arrived_us")
         statements = arrived.where("kind = 'statement'")
-        lagging = replication.told(during(log.lines.parsed, "arrived_us").select("line")).persist()
+        told = during(log.lines.parsed.where("fault is null"), "arrived_us").select("line")
+        lagging = replication.told(told).persist()
         persisted.append(lagging)
         replicated = rows_of(replication.transform(lagging)) if survey.lagging else []
         hourly = rows_of(replication.by_hour(lagging)) if survey.lagging else []
@@ -186,7 +187,7 @@ def judge(
             ),
             mix=keep(mix, schema.MIX, "mix"),
             fallbacks=keep(
-                rows_of(routing_mix.fallbacks(statements)) if has_fallbacks else [],
+                rows_of(routing_mix.fallbacks(statements)),
                 schema.FALLBACKS,
                 "fallbacks",
             ),

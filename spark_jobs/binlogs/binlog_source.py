@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, LongType, StringType, StructField, StructType
 
 from protocol.binlog.changed_tables import ChangeReader
 from protocol.binlog.decode import decode
@@ -42,6 +42,7 @@ TRANSACTION: Final = StructType(
         StructField("server_id", LongType()),  # of the server that committed it first
         # `schema`.`table` of each table that it changed; null: it may have changed anything
         StructField("tables", ArrayType(StringType())),
+        StructField("complete", BooleanType()),  # it was read to its end; null: that is not known
         StructField("fault", StringType()),  # why the file could not be read from here on
     ]
 )
@@ -52,7 +53,7 @@ _MODES: Final = ("PERMISSIVE", "FAILFAST")
 
 Row = tuple[
     str, int, str | None, str | None, str | None, int | None, int | None, int | None, int | None,
-    int | None, list[str] | None, str | None,
+    int | None, list[str] | None, bool | None, str | None,
 ]  # fmt: skip
 """A row of `TRANSACTION`."""
 
@@ -209,14 +210,15 @@ class _Transactions:
         try:
             changes = self._changes.take(event)
         except MalformedBinlogError:
-            # A transaction of an older server, or without a GTID: it may have changed anything.
+            # A transaction of an older server, or without a GTID: nobody knows where it ends.
             self._changes = ChangeReader()
             return
         if changes is not None and self._begun is not None:
-            tables = changes.tables
-            if tables is not None:
-                names = [f"{_quoted(schema)}.{_quoted(table)}" for schema, table in sorted(tables)]
-                self._begun = (*self._begun[:-2], names, None)
+            names: list[str] | None = None
+            if changes.tables is not None:
+                tables = sorted(changes.tables)
+                names = [f"{_quoted(schema)}.{_quoted(table)}" for schema, table in tables]
+            self._begun = (*self._begun[:-3], names, True, None)
             yield from self.finish()
 
     def finish(self) -> Iterator[Row]:
@@ -250,8 +252,9 @@ def _row(name: str, event: Event) -> Row:
         event.header.server_id,
         None,
         None,
+        None,
     )
 
 
 def _fault(name: str, position: int, why: str) -> Row:
-    return (name, position, None, None, None, None, None, None, None, None, None, why)
+    return (name, position, None, None, None, None, None, None, None, None, None, None, why)

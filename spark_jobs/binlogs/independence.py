@@ -94,7 +94,7 @@ def confirmed(claims: DataFrame, transactions: DataFrame) -> DataFrame:
         RUN and ``seq``. Those of `dependent` may be among them.
     """
     known = (
-        transactions.where("gtid is not null")
+        transactions.where("complete")
         .select(*_SOURCE, "number")
         .distinct()
         .withColumn("counts", fn.lit(1))
@@ -122,7 +122,8 @@ def _touched(claims: DataFrame, transactions: DataFrame) -> DataFrame:
     """Reads whose server lacked a transaction that changed their tables, or perhaps anything."""
     nothing = fn.lit(None)
     table = fn.explode(fn.coalesce("tables", fn.array(fn.lit(_ANYTHING)))).alias("table")
-    changes = transactions.where("gtid is not null").select(
+    # Of a transaction that a log has only in part, another server's log may have all.
+    changes = transactions.where("complete").select(
         *_SOURCE,
         "number",
         fn.struct("number", "gtid", "file", "position").alias("change"),

@@ -208,8 +208,9 @@ def _read(line: Timeline, read: Row) -> _Travel:
     what = {
         "known": "believed to have",
         "waited": "after a WAIT for",
+        "independent": "believed to need no more than",
     }.get(proof, f"proof {proof}")
-    told = what if shown or proof not in ("known", "waited") else f"{what} nothing"
+    told = what if shown or proof not in ("known", "waited", "independent") else f"{what} nothing"
     line.steps.append(Step("read", session, arrived, arrived, "the read arrives"))
     line.steps.append(Step("read", server, begun, ended, f"{server} answers it, {told}", shown))
     missing = read.text("missing") if read.has("missing") else ""

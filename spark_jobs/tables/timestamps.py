@@ -116,13 +116,3 @@ def published_table(columns: Mapping[str, pa.Array]) -> pa.Table:
             for name, column in columns.items()
         }
     )
-
-
-def computed_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert columns of a table that people query back to those that the audit computes with."""
-    names, columns = [], []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        is_point = pa.types.is_timestamp(field.type)
-        names.append(f"{field.name.removesuffix('_at')}_us" if is_point else field.name)
-        columns.append(column.cast(pa.int64()) if is_point else column)
-    return pa.RecordBatch.from_arrays(columns, names=names)

@@ -38,9 +38,9 @@ def table(spark: "SparkSession", transactions: Sequence[Transaction]) -> "DataFr
     rows = []
     for place, number, tag, original, immediate, fault in transactions:
         tsid = f"{P}:{tag}" if tag else P
-        said = (f"{tsid}:{number}", P, tag or "", number, original, immediate, 300, 1, None)
+        said = (f"{tsid}:{number}", P, tag or "", number, original, immediate, 300, 1, None, True)
         rows.append(
-            (f"{place}/binlog.000001", 4 + number, *(said if not fault else [None] * 9), fault)
+            (f"{place}/binlog.000001", 4 + number, *(said if not fault else [None] * 10), fault)
         )
     return spark.createDataFrame(rows, TRANSACTION)
 

@@ -36,7 +36,7 @@ def log(folder: str, *transactions: tuple[int, Sequence[str] | None]) -> list[tu
     """Rows of one server's log, in their order: numbers, and the tables that they changed."""
     return [
         (f"/logs/{folder}/binlog.000001", 4 + place, f"{P}:{number}", P, "", number,
-         DAY_US, DAY_US, 300, 1, None if tables is None else list(tables), None)
+         DAY_US, DAY_US, 300, 1, None if tables is None else list(tables), True, None)
         for place, (number, tables) in enumerate(transactions)
     ]  # fmt: skip
 
@@ -94,6 +94,10 @@ def test_each_premise_is_compared_with_binary_logs(spark: "SparkSession", tmp_pa
     assert why == {first: (Dependence.CHANGED, T, f"{P}:6")}
     why, _ = compared(spark, claims, *log("db", *whole[:7], (8, None)))
     assert why == dict.fromkeys(both, (Dependence.OPAQUE, "*", f"{P}:8"))
+    # Where one server's log ends within a transaction, another one's may have it.
+    cut = [(*row[:-2], None, row[-1]) for row in log(R1, *whole[:7], (8, None))[-1:]]
+    assert compared(spark, claims, *log("db", *whole), *cut) == ({}, both)
+    assert compared(spark, claims, *log("db", *whole[:7]), *cut) == ({}, set())
     # What changed a table before what was left out, or behind it, does not matter.
     around = [*whole[:4], (5, [T, U]), (6, others), (7, [T]), (8, others), (9, None)]
     assert compared(spark, claims, *log("db", *around)) == ({}, both)
