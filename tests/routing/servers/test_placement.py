@@ -47,7 +47,7 @@ def session_of(
 
 
 def decide(session: Session, topology: Topology, crowded: bool = False) -> Decision:
-    return by_level(session, topology, NOW, Requirement(session.rules), crowded)
+    return by_level(session, topology, NOW, Requirement(session.rules), crowded=crowded)
 
 
 def counted(topology: Topology, sessions: int, first: int = 0x4000_0000) -> Counter[str]:
