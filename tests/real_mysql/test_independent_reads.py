@@ -413,6 +413,9 @@ def test_a_prepared_statement_reads_in_the_schema_of_its_prepare(cluster: Cluste
         in_second = await asyncio.to_thread(prepare, client)
         await asyncio.to_thread(client.query, "INSERT INTO other VALUES (1)")
         await late.followed()
+        async with late.session() as reader:  # until what names mean is certain
+            await reader.write("INSERT INTO audit (of_id) VALUES (0)")
+            assert await reader.independent("plain")
         for use in ("USE second", "USE app"):
             await asyncio.to_thread(client.query, use)
             async with asyncio.timeout(60):

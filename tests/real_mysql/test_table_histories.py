@@ -117,16 +117,8 @@ def compare(cluster: Cluster, running: RunningProxy, chance: random.Random) -> N
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "mutant",
-    [
-        "any tables",
-        *[
-            pytest.param(name, marks=pytest.mark.deep)
-            for name in ("rows alone", "not read", "without definitions")
-        ],
-    ],
-)
+@pytest.mark.deep  # it is a matter of luck after how many reads one is stale
+@pytest.mark.parametrize("mutant", ["any tables", "rows alone", "not read", "without definitions"])
 def test_without_a_premise_reads_are_stale(
     cluster: Cluster, proxy: StartProxy, mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
