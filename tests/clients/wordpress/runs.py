@@ -96,7 +96,9 @@ def run(cluster: Cluster, way: Way, posts: int) -> Seen:
     configuration = cluster.scratch.path / "tidegate.toml"
     configuration.write_text(way.settings)
     name = f"wordpress-{uuid.uuid4().hex[:8]}"
-    proxy = RunningProxy(cluster, name, {"config": str(configuration)})
+    # On a slow machine, tests wait longer than a proxy does by default: here that would be seen.
+    options = {"config": str(configuration), "wait_budget": "250ms"}
+    proxy = RunningProxy(cluster, name, options)
     try:
         pages, stale, errors = _write(
             *(cluster, proxy.port, posts),
