@@ -55,6 +55,7 @@ from routing.consistency.rules import Rules
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
 from routing.servers.lag import Lag, Transaction
+from routing.sql.table_meanings import tables_text
 
 RECORD_VERSION: Final = 1
 
@@ -467,7 +468,7 @@ def _tables_fragment(decision: Decision) -> str:
     independence = decision.independence
     if independence is None:
         return ""
-    return ',"tables":' + json.dumps(independence.tables_text)
+    return ',"tables":' + json.dumps(tables_text(independence.tables))
 
 
 def _own_fragment(outcome: CommandOutcome) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from routing.consistency.decision import Level, Proof, Scope
+from routing.sql.table_meanings import tables_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ class LastAnswer(NamedTuple):
             None if outcome.required is None else outcome.required.text,
             outcome.own.text,
             "snapshot" if outcome.conflicts else None,
-            None if less is None else less.tables_text,
+            None if less is None else tables_text(less.tables),
             None if less is None else less.left_out.text,
         )
 

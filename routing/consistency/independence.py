@@ -21,17 +21,6 @@ class Independence:
         self.tables: Final = tables
 
     @property
-    def tables_text(self) -> str:
-        """The tables as SQL names them, in order, separated by commas."""
-        return ",".join(
-            f"{_quoted(schema)}.{_quoted(table)}" for schema, table in sorted(self.tables)
-        )
-
-    @property
     def left_out(self) -> GtidSet:
         """The transactions that changed none of the tables."""
         return self.required - self.remaining
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -180,9 +180,9 @@ class TransactionTables:
         """
         self._on_read(gtid)
         self.version += 1
-        one = GtidSet.of(gtid.tsid, gtid.number, gtid.number + 1)
-        self._base = self._compact(self._base | one)
-        self._definitions = self._compact(self._definitions | one)
+        added = GtidSet.of(gtid.tsid, gtid.number, gtid.number + 1)
+        self._base = self._compact(self._base | added)
+        self._definitions = self._compact(self._definitions | added)
 
     def drop(self, applied_everywhere: GtidSet) -> None:
         """Forget the tables of these transactions: every replica has them.

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from routing.servers.transaction_tables import TableName
+from routing.sql.session_locks import quoted
 from routing.sql.table_references import Name, TableNames
 
 BaseTables = frozenset[TableName]
@@ -13,6 +14,11 @@ _MOST: Final = 64
 _NO_TABLES: Final[BaseTables] = frozenset()
 _ENGINE: Final = "InnoDB"
 """Tables of other engines may show what is kept elsewhere, or is not replicated by rows."""
+
+
+def tables_text(tables: BaseTables) -> str:
+    """Base tables as SQL names them, in order, separated by commas."""
+    return ",".join(f"{quoted(schema)}.{quoted(table)}" for schema, table in sorted(tables))
 
 
 def folded(schema: str, table: str) -> Name:
