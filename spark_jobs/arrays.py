@@ -47,8 +47,8 @@ def alike(*columns: npt.NDArray[Any]) -> tuple[Numbers, int]:
     """
     codes, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
-        its = pa.array(column).dictionary_encode()
-        mixed = codes * len(its.dictionary) + its.indices.to_numpy()
+        encoded = pa.array(column).dictionary_encode()
+        mixed = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
         found = pa.array(mixed).dictionary_encode()
         codes, count = found.indices.to_numpy().astype(np.int64), len(found.dictionary)
     return codes, count

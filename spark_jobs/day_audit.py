@@ -218,7 +218,7 @@ def shown(judged: Sequence[Judged]) -> Findings:
     """What the newest report tells: the day that was asked for, and which days were judged anew."""
     *others, asked = judged
     anew = (
-        f"Judged anew: {' '.join(one.told)} {one.findings.verdict} {code(str(one.folder))}"
-        for one in others
+        f"Judged anew: {' '.join(day.told)} {day.findings.verdict} {code(str(day.folder))}"
+        for day in others
     )
     return replace(asked.findings, notes=(*asked.findings.notes, *anew))

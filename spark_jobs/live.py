@@ -121,11 +121,11 @@ class Live:
             listing = segments.list_segments(chosen.log, scratch, chosen.out, chosen.name)
             # Segments that are older than this when they come are left to the nightly audit.
             oldest = f"date={Day.of(now_us - 2 * window_us - DAY_US)}"
-            new = [it for it in listing.closed if it.name >= oldest]
+            new = [segment for segment in listing.closed if segment.name >= oldest]
             self._progress.stage("taking segments")
             before = store.manifest.newest
             taken, broken = store.take(new, scratch, partial(parquet.stage, self._spark))
-            hours = {hour_us(hour) for it in store.manifest.taken for hour in it.hours}
+            hours = {hour_us(hour) for segment in store.manifest.taken for hour in segment.hours}
             come = [hour for hour in hours if hour <= now_us]
             # If damaged segments are all that came, the view says so of the present hours.
             end_us = max(come, default=now_us // HOUR_US * HOUR_US) + HOUR_US
@@ -237,7 +237,9 @@ def run(
 
 
 def _told(span: Span) -> str:
-    begin, end = (moment(it)[:16] for it in (span.judged.begin_us, span.judged.end_us))
+    begin, end = (
+        moment(moment_us)[:16] for moment_us in (span.judged.begin_us, span.judged.end_us)
+    )
     return (
         f"Judged live: reads that arrived from {begin} to {end} (UTC), by the segments that have "
         "come so far."
@@ -246,9 +248,11 @@ def _told(span: Span) -> str:
 
 def _late(store: Store, span: Span, take: int) -> Iterator[str]:
     late = [
-        it
-        for it in store.manifest.taken
-        if it.take > take and it.hours and max(map(hour_us, it.hours)) < span.judged.begin_us
+        segment
+        for segment in store.manifest.taken
+        if segment.take > take
+        and segment.hours
+        and max(map(hour_us, segment.hours)) < span.judged.begin_us
     ]
     if late:
         yield (

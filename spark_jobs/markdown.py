@@ -18,7 +18,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Make a table; columns that hold only numbers are aligned to the right."""
     body = [[_cell(value) for value in row] for row in rows]
     right = [all(_NUMBER.fullmatch(row[place]) for row in body) for place in range(len(heads))]
-    rule = ["---:" if it else "---" for it in right]
+    rule = ["---:" if is_right else "---" for is_right in right]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in ([*heads], rule, *body))
 
 

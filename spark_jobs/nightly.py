@@ -210,12 +210,12 @@ def _run_once(run: _Run, given: "SparkSession | None") -> int:
             _tell(run.judged[-1])
         else:
             stage = run.progress.stage
-            for one in day_audit.judge(spark, chosen, chosen.day, listing, folder, stage):
+            for judged_day in day_audit.judge(spark, chosen, chosen.day, listing, folder, stage):
                 run.progress.end()
                 # At once: this judgement is kept, even if those of later days fail.
-                _tell_day(one, is_first=not days)
-                days.append(one)
-    run.judged.extend(it.findings for it in days)
+                _tell_day(judged_day, is_first=not days)
+                days.append(judged_day)
+    run.judged.extend(judged_day.findings for judged_day in days)
     shown = day_audit.shown(days) if days else run.judged[-1]
     report = written.write(shown, out, written.kept(out), time.monotonic() - begun)
     print(f"Report: {report}")

@@ -51,13 +51,13 @@ class Sources:
         found: dict[tuple[str, int], Source] = {}
         rest = gtids.copy()
         for writes in (self._earlier, self._writes):
-            for source, its in writes.of(gtids, _MOST - len(found)):
+            for source, written in writes.of(gtids, _MOST - len(found)):
                 found.setdefault((source.run, source.seq), source)
-                rest.remove(its)
-        for its, source in self._sights:
+                rest.remove(written)
+        for whole, source in self._sights:
             if not rest or len(found) >= _MOST:
                 break
-            shown = rest.common(its)
+            shown = rest.common(whole)
             if shown:
                 found.setdefault((source.run, source.seq), source)
                 rest.remove(shown)
@@ -83,13 +83,13 @@ class _Writes:
             spans = self._spans[tsid]
             index = max(0, bisect_right(spans, start, key=lambda span: span[0]) - 1)
             while index < len(spans) and spans[index][0] < end:
-                its_start, its_end, source = spans[index]
+                first, last, source = spans[index]
                 index += 1
-                if its_end <= start:
+                if last <= start:
                     continue
                 key = (source.run, source.seq)
                 if key not in found and len(found) == most:
                     return list(found.values())
-                its = found.setdefault(key, (source, GtidSet()))[1]
-                its.add(tsid, max(start, its_start), min(end, its_end))
+                known = found.setdefault(key, (source, GtidSet()))[1]
+                known.add(tsid, max(start, first), min(end, last))
         return list(found.values())

@@ -17,14 +17,14 @@ class _Sum(Protocol):
 
 
 _Item = TypeVar("_Item")
-_Said = TypeVar("_Said")
+_Result = TypeVar("_Result")
 Total = TypeVar("Total", bound=_Sum)
 """A result that can be added to another."""
 
 
 def each(
-    spark: "SparkSession", items: Sequence[_Item], work: Callable[[_Item], _Said]
-) -> list[_Said]:
+    spark: "SparkSession", items: Sequence[_Item], work: Callable[[_Item], _Result]
+) -> list[_Result]:
     """Apply a function to each item, and return the results in the same order.
 
     Args:
@@ -34,8 +34,8 @@ def each(
     """
     if not items:
         return []
-    said: list[_Said] = spark.sparkContext.parallelize(items, len(items)).map(work).collect()
-    return said
+    results: list[_Result] = spark.sparkContext.parallelize(items, len(items)).map(work).collect()
+    return results
 
 
 def total(
@@ -55,11 +55,11 @@ def total(
     def add_up(mine: Iterable[_Item]) -> Iterator[Total]:
         sum_: Total | None = None
         for item in mine:
-            said = work(item)
+            result = work(item)
             if sum_ is None:
-                sum_ = said
+                sum_ = result
             else:
-                sum_.add(said)
+                sum_.add(result)
         if sum_ is not None:
             yield sum_
 

@@ -80,8 +80,8 @@ def judge(
         once = deduplication.look(spark, log, scratch, persisted)
         passes, survey = once.passes, once.passes.found
         spans = {
-            run: clocks.Span(its.from_us, its.to_us, its.records)
-            for run, its in survey.runs.items()
+            run: clocks.Span(run_survey.from_us, run_survey.to_us, run_survey.records)
+            for run, run_survey in survey.runs.items()
         }
         found = clocks.learn(once.records, spans, is_steady=passes.is_steady)
         error_us = max(found.error_us, clock_error_us)

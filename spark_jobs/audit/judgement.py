@@ -142,7 +142,7 @@ def _suspects(passes: Passes, settled: Settled) -> Suspects:
         liars=sorted(settled.liars, key=repr),
         changed=[
             server
-            for server, its in sorted(incarnations.items())
-            if max(its) - min(its) >= false_proofs.OFTEN
+            for server, numbers in sorted(incarnations.items())
+            if max(numbers) - min(numbers) >= false_proofs.OFTEN
         ],
     )

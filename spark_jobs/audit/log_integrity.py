@@ -38,23 +38,23 @@ def runs(
         RUNS.
     """
     rows = []
-    for run, its in found.runs.items():
-        if not its.kinds.total():
+    for run, run_survey in found.runs.items():
+        if not run_survey.kinds.total():
             continue
         lacks, declared = missing.get(run, (0, 0))
         again = repeats.get(run, Counter())
         rows.append(
             _named(run)
-            | {f"{kind}s": its.kinds[kind] for kind in _KINDS}
+            | {f"{kind}s": run_survey.kinds[kind] for kind in _KINDS}
             | {
-                "first_seq": its.first_seq,
-                "last_seq": its.last_seq,
+                "first_seq": run_survey.first_seq,
+                "last_seq": run_survey.last_seq,
                 "missing": lacks,
                 "declared": declared,
                 "repeated": again["same"],
                 "conflicting": again["other"],
-                "from_us": its.arrived_us,
-                "to_us": its.ended_us,
+                "from_us": run_survey.arrived_us,
+                "to_us": run_survey.ended_us,
             }
         )
     return sorted(rows, key=lambda row: (row["from_us"], *(row[name] for name in RUN)))
@@ -73,6 +73,6 @@ def repeats(numbered: DataFrame) -> dict[Run, Counter[str]]:
     found: dict[Run, Counter[str]] = {}
     told = numbered.select(NUMBERED.names).where("repeat is not null")
     for row in told.groupBy(*RUN, "repeat").count().collect():
-        its = found.setdefault((row.proxy, row.worker, row.run), Counter())
-        its[row.repeat] += row["count"]
+        counts = found.setdefault((row.proxy, row.worker, row.run), Counter())
+        counts[row.repeat] += row["count"]
     return found

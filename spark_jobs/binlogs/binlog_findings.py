@@ -132,7 +132,9 @@ def look(
     def during(table: "DataFrame", span: Period | None, *columns: str) -> "DataFrame":
         if span is None:
             return table
-        moments = (f"({it} >= {span.begin_us} and {it} < {span.end_us})" for it in columns)
+        moments = (
+            f"({column} >= {span.begin_us} and {column} < {span.end_us})" for column in columns
+        )
         return table.where(" or ".join((*moments, f"coalesce({', '.join(columns)}) is null")))
 
     binlog_source.register(spark)

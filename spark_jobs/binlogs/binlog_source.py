@@ -158,7 +158,7 @@ def files(place: str) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise BinlogError(f"there is no file and no directory {place}")
-    return sorted(one for one in path.rglob("*") if one.is_file() and _is_log(one))
+    return sorted(file for file in path.rglob("*") if file.is_file() and _is_log(file))
 
 
 def _is_log(path: Path) -> bool:
@@ -233,22 +233,22 @@ def _quoted(name: str) -> str:
 
 
 def _row(name: str, event: Event) -> Row:
-    said = decode(event)
-    if not isinstance(said, GtidEvent):
-        raise TypeError(f"{event.type_name} was read as {said!r}")
-    tsid = "" if said.gtid is None else said.gtid.tsid
-    times = said.timestamps
+    decoded = decode(event)
+    if not isinstance(decoded, GtidEvent):
+        raise TypeError(f"{event.type_name} was read as {decoded!r}")
+    tsid = "" if decoded.gtid is None else decoded.gtid.tsid
+    times = decoded.timestamps
     return (
         name,
         event.position,
-        None if said.gtid is None else str(said.gtid),
+        None if decoded.gtid is None else str(decoded.gtid),
         tsid[:_UUID_LENGTH] or None,
         tsid[_UUID_LENGTH + 1 :] if tsid else None,
-        None if said.gtid is None else said.gtid.number,
+        None if decoded.gtid is None else decoded.gtid.number,
         # 0 means that the server was not told the time.
         None if times is None else times.original or None,
         None if times is None else times.immediate or None,
-        said.transaction_length,
+        decoded.transaction_length,
         event.header.server_id,
         None,
         None,

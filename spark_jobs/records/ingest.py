@@ -41,7 +41,7 @@ def names(paths: Iterable[Path | str]) -> list[str]:
 
 def _fingerprint() -> Column:
     """A hash of all fields; two records have the same one with a probability of 2**-64."""
-    nothing = (fn.isnull(it.name) for it in RECORD if it.nullable)
+    nothing = (fn.isnull(field.name) for field in RECORD if field.nullable)
     return fn.xxhash64(*RECORD.names, *nothing)  # the hash alone ignores null
 
 
@@ -69,7 +69,7 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     incomplete = reduce(
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
-    impossible = reduce(or_, (~fn.col(name).between(*its) for name, its in LIMITS.items()))
+    impossible = reduce(or_, (~fn.col(name).between(*limits) for name, limits in LIMITS.items()))
     # Java would read all bytes that are no text as one letter.
     unread = fn.col("_unread").isNotNull() | several | ~fn.is_valid_utf8("line")
     fault = (
@@ -123,13 +123,13 @@ def number(
         # No number is strange, so no later query needs a join.
         rest = strange.schema.fields[len(numbering.KEY) :]
         nothing = fn.lit(None)
-        told = told.withColumns({it.name: nothing.cast(it.dataType) for it in rest})
+        told = told.withColumns({field.name: nothing.cast(field.dataType) for field in rest})
     again = fn.lit(None).cast("string")
     missing, zero = fn.coalesce("missing", fn.lit(0)), fn.lit(0)
     plain = told.withColumn("repeat", again)
     if repeated:
-        its = Window.partitionBy(*numbering.KEY).orderBy("fingerprint", "file")
-        other = fn.lag("fingerprint").over(its)
+        of_number = Window.partitionBy(*numbering.KEY).orderBy("fingerprint", "file")
+        other = fn.lag("fingerprint").over(of_number)
         same = fn.when(fn.col("fingerprint") == other, "same").otherwise("other")
         is_repeated = fn.coalesce("repeated", fn.lit(False))
         plain = plain.where(~is_repeated).unionByName(

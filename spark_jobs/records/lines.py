@@ -20,7 +20,7 @@ from spark_jobs.tables.schema import KINDS, LIMITS, PARSED, RECORD, RECORD_VERSI
 SCHEMA: Final = small_table.to_arrow(PARSED)
 
 _RECORD: Final = small_table.to_arrow(RECORD)
-_NEVER_NULL: Final = tuple(it.name for it in RECORD if not it.nullable)
+_NEVER_NULL: Final = tuple(field.name for field in RECORD if not field.nullable)
 _NEWLINE, _OPENS, _CLOSES = b"\n{}"
 
 _LONGEST: Final = 1 << 20
@@ -50,11 +50,11 @@ def plain(block: bytes, file: str) -> pa.Table | None:
         return None
     if len(read) != len(begins) or not _are_records(read):
         return None
-    its = read.columns
-    its.append(pa.repeat(pa.scalar(file), len(read)))
-    its.append(pa.nulls(len(read), pa.string()))
-    its.append(_with_more(block, begins, ends, read.column("kind")))
-    return pa.table(its, schema=SCHEMA)
+    columns = read.columns
+    columns.append(pa.repeat(pa.scalar(file), len(read)))
+    columns.append(pa.nulls(len(read), pa.string()))
+    columns.append(_with_more(block, begins, ends, read.column("kind")))
+    return pa.table(columns, schema=SCHEMA)
 
 
 def _bounds(block: bytes) -> tuple[Numbers, Numbers]:
@@ -89,8 +89,9 @@ def _are_records(read: pa.Table) -> bool:
     if not pc.all(pc.is_in(read.column("kind"), pa.array(KINDS))).as_py():
         return False
     for name, (least, most) in LIMITS.items():
-        its = pc.min_max(read.column(name))
-        if its["min"].is_valid and not least <= its["min"].as_py() <= its["max"].as_py() <= most:
+        found = pc.min_max(read.column(name))
+        low, high = found["min"], found["max"]
+        if low.is_valid and not least <= low.as_py() <= high.as_py() <= most:
             return False
     return True
 

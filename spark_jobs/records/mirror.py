@@ -63,9 +63,9 @@ def fetch(spark: "SparkSession", uri: str, folder: Path) -> int:
             if (stat.st_size, stat.st_mtime_ns) == (row.length, changed_ns):
                 continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        (its,) = _files(spark, *ingest.names([row.path])).select("content").collect()
+        (remote,) = _files(spark, *ingest.names([row.path])).select("content").collect()
         staged = path.with_name(f"{path.name}.staged")
-        staged.write_bytes(its.content)
+        staged.write_bytes(remote.content)
         os.utime(staged, ns=(changed_ns, changed_ns))
         staged.rename(path)
         fetched += 1

@@ -116,9 +116,13 @@ class Listing:
             dates: days (``YYYY-MM-DD``); only their closed segments count. If empty, all do.
         """
         folders = {f"date={date}" for date in dates}
-        closed = [it for it in self.closed if not folders or it.name.partition("/")[0] in folders]
-        packed = sum(it.size for it in closed if it.path.suffix != ".jsonl")
-        plain = sum(it.size for it in closed if it.path.suffix == ".jsonl")
+        closed = [
+            segment
+            for segment in self.closed
+            if not folders or segment.name.partition("/")[0] in folders
+        ]
+        packed = sum(segment.size for segment in closed if segment.path.suffix != ".jsonl")
+        plain = sum(segment.size for segment in closed if segment.path.suffix == ".jsonl")
         return plain + _PACKED_TO * packed + sum(path.stat().st_size for path in self.live)
 
 
@@ -158,18 +162,20 @@ def make_readable(found: Listing, scratch: Path) -> Segments:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(partial(readable, scratch=scratch), found.closed))
     return Segments(
-        complete=tuple(it.path for it in made if it.damage is None),
+        complete=tuple(readable.path for readable in made if readable.damage is None),
         live=found.live,
         unread=found.unread,
         unknown=found.unknown,
         damaged={**found.damaged, **damages(made)},
-        parts=tuple(it.path for it in made if it.damage is not None),
+        parts=tuple(readable.path for readable in made if readable.damage is not None),
     )
 
 
 def damages(made: Iterable[Readable]) -> dict[str, str]:
     """Why segments cannot be read to their ends, by their files' names in the log."""
-    return {it.segment.file: it.damage for it in made if it.damage is not None}
+    return {
+        readable.segment.file: readable.damage for readable in made if readable.damage is not None
+    }
 
 
 def readable_parts(made: Iterable[Readable], files: Container[str]) -> list[Path]:

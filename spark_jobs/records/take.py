@@ -113,17 +113,17 @@ def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter
     return taken.counts
 
 
-def _take(spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hour: bool) -> "_Said":
+def _take(spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hour: bool) -> "_Done":
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="aside-", dir=folder.parent) as name:
-        taken, aside = _Said(Counter(), {}), Path(name)
+        taken, aside = _Done(Counter(), {}), Path(name)
         all_tasks = _tasks(paths, spark.sparkContext.defaultParallelism, taken.damaged)
         work = partial(_read, folder=folder, aside=aside, is_by_hour=is_by_hour)
-        for said in tasks.each(spark, list(enumerate(all_tasks)), work):
-            if said.error is not None:
-                raise OSError(said.error)
-            taken.counts.update(said.counts)
-            taken.damaged.update(said.damaged)
+        for done in tasks.each(spark, list(enumerate(all_tasks)), work):
+            if done.error is not None:
+                raise OSError(done.error)
+            taken.counts.update(done.counts)
+            taken.damaged.update(done.damaged)
         if any(aside.iterdir()):
             taken.counts.update(_take_one_by_one(spark, aside, folder, is_by_hour=is_by_hour))
     return taken
@@ -167,7 +167,7 @@ class _Piece(NamedTuple):
     end: int
 
 
-class _Said(NamedTuple):
+class _Done(NamedTuple):
     """What was read.
 
     Attributes:
@@ -205,25 +205,25 @@ def _tasks(paths: Sequence[Path], cores: int, damaged: dict[str, str]) -> Iterat
         yield pieces
 
 
-def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_hour: bool) -> _Said:
+def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_hour: bool) -> _Done:
     number, pieces = task
-    said = _Said(Counter(), {})
+    done = _Done(Counter(), {})
     taken, others = _Files(folder, number, lines.SCHEMA), _Files(aside, number, _ASIDE)
     try:
-        for block, file in _all_blocks(pieces, said.damaged):
+        for block, file in _all_blocks(pieces, done.damaged):
             read = lines.plain(block, file)
             if read is None:
                 others.add(_one_by_one(block, file))
                 continue
-            for hour, its in _hours(read):
+            for hour, records in _hours(read):
                 date = Day.of(hour * HOUR_US)
-                said.counts[Part(file, f"{date}T{hour % 24:02}", None)] += len(its)
-                taken.add(its, f"date={date}/hour={hour % 24}" if is_by_hour else ".")
+                done.counts[Part(file, f"{date}T{hour % 24:02}", None)] += len(records)
+                taken.add(records, f"date={date}/hour={hour % 24}" if is_by_hour else ".")
         taken.end()
         others.end()
     except OSError as error:
-        return said._replace(error=f"{error} ({folder})")
-    return said
+        return done._replace(error=f"{error} ({folder})")
+    return done
 
 
 def _all_blocks(pieces: list[_Piece], damaged: dict[str, str]) -> Iterator[tuple[bytes, str]]:
@@ -261,8 +261,8 @@ def _blocks(piece: _Piece) -> Iterator[bytes]:
 
 
 def _one_by_one(block: bytes, file: str) -> pa.Table:
-    its = block.removesuffix(b"\n").split(b"\n")
-    return pa.table([pa.repeat(pa.scalar(file), len(its)), pa.array(its)], schema=_ASIDE)
+    texts = block.removesuffix(b"\n").split(b"\n")
+    return pa.table([pa.repeat(pa.scalar(file), len(texts)), pa.array(texts)], schema=_ASIDE)
 
 
 def _hours(read: pa.Table) -> Iterator[tuple[int, pa.Table]]:

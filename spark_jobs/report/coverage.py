@@ -79,7 +79,9 @@ def grounds(findings: Findings) -> list[Ground]:
         pairs[row.text("verdict"), row.text("finding")] += row.number("reads")
     order = list(Verdict)
     found = [Ground(*pair, reads) for pair, reads in pairs.items()]
-    return sorted(found, key=lambda it: (order.index(Verdict(it.verdict)), -it.reads, it.finding))
+    return sorted(
+        found, key=lambda row: (order.index(Verdict(row.verdict)), -row.reads, row.finding)
+    )
 
 
 def not_judged(findings: Findings) -> Sequence[tuple[str, str, str, int]]:
@@ -94,11 +96,15 @@ def not_judged(findings: Findings) -> Sequence[tuple[str, str, str, int]]:
 
 def meaning(finding: str) -> str:
     """The sentence that explains a finding, of a read or of the procedure."""
-    return next((it.meaning for it in (*Finding, *Lapse) if it == finding), "")
+    return next(
+        (verdict_kind.meaning for verdict_kind in (*Finding, *Lapse) if verdict_kind == finding), ""
+    )
 
 
 def place_of(level: str, scope: str) -> tuple[int, int]:
     """The position of a level and a scope in a table; unknown ones come last."""
     places = ((level, LEVELS), (scope, SCOPES))
-    first, second = (order.index(it) if it in order else len(order) for it, order in places)
+    first, second = (
+        order.index(value) if value in order else len(order) for value, order in places
+    )
     return first, second

@@ -172,7 +172,7 @@ def _nights(nights: Sequence[Summary]) -> Table:
                 *(night.date, night.violations, night.lost, trend.share(night.coverage)),
                 span(round(night.duration_s * 1_000_000)),
             )
-            for night in sorted(nights, key=lambda it: it.date, reverse=True)
+            for night in sorted(nights, key=lambda night: night.date, reverse=True)
         ),
     )
 
@@ -180,17 +180,19 @@ def _nights(nights: Sequence[Summary]) -> Table:
 def _shares(findings: Findings) -> list[Share]:
     return [
         Share(
-            it.level,
-            it.scope,
-            it.reads,
-            trend.share(1 - it.counts[Verdict.NOT_JUDGED] / it.promised) if it.promised else "",
+            promise.level,
+            promise.scope,
+            promise.reads,
+            trend.share(1 - promise.counts[Verdict.NOT_JUDGED] / promise.promised)
+            if promise.promised
+            else "",
             [
-                Bar(head, verdict.name.lower(), 100 * reads / it.reads, reads)
+                Bar(head, verdict.name.lower(), 100 * reads / promise.reads, reads)
                 for verdict, head in coverage.HEADS.items()
-                if (reads := it.counts[verdict])
+                if (reads := promise.counts[verdict])
             ],
         )
-        for it in coverage.by_promise(findings)
+        for promise in coverage.by_promise(findings)
     ]
 
 

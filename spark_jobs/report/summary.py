@@ -50,8 +50,14 @@ def _reads(findings: Findings) -> Iterable[str]:
     rare = () if findings.reads(Verdict.BY_WORD) else (Verdict.BY_WORD,)
     heads = [head for head in coverage.HEADS.items() if head[0] not in rare]
     rows = [
-        (it.level, it.scope, it.reads, it.judged, *(it.counts[verdict] for verdict, _ in heads))
-        for it in coverage.by_promise(findings)
+        (
+            promise.level,
+            promise.scope,
+            promise.reads,
+            promise.judged,
+            *(promise.counts[verdict] for verdict, _ in heads),
+        )
+        for promise in coverage.by_promise(findings)
     ]
     if rows:
         yield table(("Level", "Scope", "Reads", "Judged", *(head for _, head in heads)), rows)

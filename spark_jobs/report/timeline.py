@@ -235,11 +235,11 @@ def _lay_out(line: Timeline, read: Row, travels: Sequence[_Travel]) -> None:
         if step.until_us > step.at_us:
             mark = Mark(step.kind, places[step.at_us], step.y, places[step.until_us], step.y)
             line.works.append(mark)
-    for it in travels:
-        session, server = rows[it.session], rows[it.server]
-        begun, ended = places[it.dispatched_us], places[it.ended_us]
-        line.ways.append(Mark(it.kind, places[it.arrived_us], session, begun, server))
-        line.ways.append(Mark(it.kind, ended, server, ended, session))
+    for travel in travels:
+        session, server = rows[travel.session], rows[travel.server]
+        begun, ended = places[travel.dispatched_us], places[travel.ended_us]
+        line.ways.append(Mark(travel.kind, places[travel.arrived_us], session, begun, server))
+        line.ways.append(Mark(travel.kind, ended, server, ended, session))
 
 
 def _places(moments: Sequence[int], line: Timeline) -> dict[int, float]:
@@ -256,7 +256,7 @@ def _places(moments: Sequence[int], line: Timeline) -> dict[int, float]:
 
 def _lanes(line: Timeline, read: Row, travels: Sequence[_Travel]) -> dict[str, float]:
     """Sessions above, the reader's first; then servers, the one that answered the read last."""
-    sessions = list(dict.fromkeys(it.session for it in reversed(travels)))
+    sessions = list(dict.fromkeys(travel.session for travel in reversed(travels)))
     others = [step.lane for step in line.steps if step.lane not in sessions]
     answered = read.text("server") if read.has("server") else "no server"
     servers = [name for name in dict.fromkeys(others) if name != answered] + [answered]

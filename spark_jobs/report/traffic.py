@@ -169,7 +169,7 @@ def _foregone(findings: Findings) -> Section:
         ),
         (
             Table(
-                ("Server", "Reads", "Stale at most", "At least", *(f"Age {it}" for it in _FEW),
+                ("Server", "Reads", "Stale at most", "At least", *(f"Age {name}" for name in _FEW),
                  "Question p50", "p99", "Lag p50", "p99", "STRONG p50", "p99"),
                 (
                     (

@@ -60,16 +60,20 @@ def charts(nights: Sequence[Summary]) -> list[Chart]:
 
     A loss is an answer of a primary that lacked acknowledged writes.
     """
-    newest = sorted(nights, key=lambda it: it.date)[-NIGHTS:]
+    newest = sorted(nights, key=lambda night: night.date)[-NIGHTS:]
     if len(newest) < 2:
         return []
     return [
         _chart(
-            "Violations", newest, lambda it: it.violations, _whole, lambda it: it.violations > 0
+            "Violations",
+            newest,
+            lambda night: night.violations,
+            _whole,
+            lambda night: night.violations > 0,
         ),
-        _chart("Losses", newest, lambda it: it.lost, _whole, lambda it: it.lost > 0),
-        _chart("Not judged", newest, lambda it: 1 - it.coverage, share, _is_open),
-        _chart("Duration", newest, lambda it: it.duration_s, _seconds, lambda _: False),
+        _chart("Losses", newest, lambda night: night.lost, _whole, lambda night: night.lost > 0),
+        _chart("Not judged", newest, lambda night: 1 - night.coverage, share, _is_open),
+        _chart("Duration", newest, lambda night: night.duration_s, _seconds, lambda _: False),
     ]
 
 

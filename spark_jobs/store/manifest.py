@@ -100,7 +100,7 @@ class Manifest:
     @property
     def takes(self) -> set[int]:
         """Numbers of the takes that hold something."""
-        return {it.take for it in self.taken}
+        return {segment.take for segment in self.taken}
 
     def add(self, taken: Sequence[Taken]) -> None:
         """Add a take to the manifest, whole or not at all; its records must be in place already.
@@ -110,8 +110,8 @@ class Manifest:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         place = self._folder / f"take={self.newest + 1}.jsonl"
-        write_whole(place, (f"{json.dumps(asdict(it))}\n" for it in taken))
-        self._taken |= {it.name: it for it in taken}
+        write_whole(place, (f"{json.dumps(asdict(segment))}\n" for segment in taken))
+        self._taken |= {segment.name: segment for segment in taken}
         self.newest += 1
 
     def compare(self, closed: Iterable[Segment]) -> tuple[list[Segment], list[Taken]]:

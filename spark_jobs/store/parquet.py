@@ -97,11 +97,11 @@ def read(
         within = hour.between(span.begin_us // HOUR_US, (span.end_us - 1) // HOUR_US)
         placed = _placed(spark, store.records, records).where(within)
         parsed = parsed.unionByName(placed.select(PARSED.names))
-        files += (it for folder in records for it in _files(Path(folder), span))
+        files += (file for folder in records for file in _files(Path(folder), span))
     if others:
         faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
         parsed = parsed.unionByName(faults.where(dated))
-        files += (it for folder in others for it in Path(folder).glob("*.parquet"))
+        files += (file for folder in others for file in Path(folder).glob("*.parquet"))
     if live:
         folder = Path(tempfile.mkdtemp(prefix="live-", dir=scratch)) / "parsed"
         kept = take.all_in(spark, live, folder)

@@ -157,9 +157,9 @@ class Store:
 
     def folders(self, span: Span) -> tuple[list[str], list[str]]:
         """The folders of records, and those of the quarantine, that an audit of a span reads."""
-        concerned = [it for it in self.manifest.taken if span.concerns(it)]
-        records = {it.take for it in concerned if any(map(span.has, it.hours))}
-        faults = {it.take for it in concerned if span.has_faults(it)}
+        concerned = [segment for segment in self.manifest.taken if span.concerns(segment)]
+        records = {segment.take for segment in concerned if any(map(span.has, segment.hours))}
+        faults = {segment.take for segment in concerned if span.has_faults(segment)}
         return (
             [str(self.records / f"take={take}") for take in sorted(records)],
             [str(self._quarantine / f"take={take}") for take in sorted(faults)],
@@ -167,7 +167,7 @@ class Store:
 
     def not_taken(self, damaged: Mapping[str, str]) -> dict[str, str]:
         """The damaged files, by their names in the log, whose records the store does not have."""
-        names = {it.name for it in self.manifest.taken}
+        names = {segment.name for segment in self.manifest.taken}
         return {
             file: why
             for file, why in damaged.items()
@@ -179,17 +179,17 @@ class Store:
         return sorted(
             {
                 hour
-                for it in self.manifest.taken
-                for hour in filter(span.has, it.hours)
-                if not (self.records / f"take={it.take}" / _folder(hour)).is_dir()
+                for segment in self.manifest.taken
+                for hour in filter(span.has, segment.hours)
+                if not (self.records / f"take={segment.take}" / _folder(hour)).is_dir()
             }
         )
 
     def segments(self, period: Period) -> int:
         """How many segments have records of a period."""
         return sum(
-            any(period.begin_us <= hour_us(hour) < period.end_us for hour in it.hours)
-            for it in self.manifest.taken
+            any(period.begin_us <= hour_us(hour) < period.end_us for hour in segment.hours)
+            for segment in self.manifest.taken
         )
 
     def prune(self, before_us: int) -> None:
@@ -198,27 +198,34 @@ class Store:
         Raises:
             OSError: they cannot be deleted.
         """
-        for it in self.manifest.taken:
-            for hour in it.hours:
-                folder = self.records / f"take={it.take}" / _folder(hour)
+        for segment in self.manifest.taken:
+            for hour in segment.hours:
+                folder = self.records / f"take={segment.take}" / _folder(hour)
                 if hour_us(hour) + HOUR_US <= before_us and folder.is_dir():
                     shutil.rmtree(folder)
 
     def late(self, day: Day, take: int) -> list[str]:
         """Names of the segments that concern a day and were taken after a take, sorted."""
         span = Span(day)
-        return sorted(it.name for it in self.manifest.taken if it.take > take and span.concerns(it))
+        return sorted(
+            segment.name
+            for segment in self.manifest.taken
+            if segment.take > take and span.concerns(segment)
+        )
 
     def _take(self, batch: "Sequence[_Whole]", stage: Stage) -> None:
         number = self.manifest.newest + 1
         self._clear()
         self._staged.mkdir()
         try:
-            counts = stage([it.path for it in batch], self._staged)
+            counts = stage([readable.path for readable in batch], self._staged)
         except Exception:
             self._clear()  # the disk may be full
             raise
-        taken = [it.taken(number, counts.pop(it.segment.name, Counts({}, {}))) for it in batch]
+        taken = [
+            readable.taken(number, counts.pop(readable.segment.name, Counts({}, {})))
+            for readable in batch
+        ]
         if counts:
             raise OSError(f"There are records of {', '.join(counts)}, which is no listed segment.")
         sync_all(self._staged)

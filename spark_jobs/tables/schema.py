@@ -87,9 +87,9 @@ _MOST: Final = 2**48
 negative: a clock that is set back makes a wait negative."""
 
 LIMITS: Final = {
-    it.name: (0, _TIME_ENDS_US - 1) if it.name in _TIMES else (-_MOST, _MOST)
-    for it in RECORD
-    if it.dataType == _LONG
+    field.name: (0, _TIME_ENDS_US - 1) if field.name in _TIMES else (-_MOST, _MOST)
+    for field in RECORD
+    if field.dataType == _LONG
 }
 """The least and the greatest possible value of each number of a record."""
 

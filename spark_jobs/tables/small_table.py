@@ -35,19 +35,19 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
     Raises:
         TypeError: the audit's tables have no such type.
     """
-    for its, found in _TYPES:
-        if kind == its:
+    for spark_type, found in _TYPES:
+        if kind == spark_type:
             return found
     if isinstance(kind, ArrayType):
         return pa.list_(to_arrow_type(kind.elementType))
     if isinstance(kind, StructType):
-        return pa.struct([(it.name, to_arrow_type(it.dataType)) for it in kind])
+        return pa.struct([(field.name, to_arrow_type(field.dataType)) for field in kind])
     raise TypeError(f"no table has {kind}")
 
 
 def to_arrow(schema: StructType) -> pa.Schema:
     """The Arrow schema for a Spark schema."""
-    return pa.schema([(it.name, to_arrow_type(it.dataType)) for it in schema])
+    return pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema])
 
 
 def published_arrow(schema: StructType) -> pa.Schema:
@@ -67,5 +67,5 @@ def write(rows: Sequence[Mapping[str, object]], schema: StructType, folder: Path
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    table = pa.Table.from_pylist([published_row(it) for it in rows], published_arrow(schema))
+    table = pa.Table.from_pylist([published_row(row) for row in rows], published_arrow(schema))
     pq.write_table(table, folder / "part-0.parquet")

@@ -146,8 +146,8 @@ def test_a_session_has_what_it_had(proxy: StartProxy, cluster: Cluster) -> None:
         server_tls="disabled",
     )
     sessions: dict[str, dict[str, Client]] = {}
-    for what, statements in LEAVING.items():
-        sessions[what] = sides = {
+    for state, statements in LEAVING.items():
+        sessions[state] = sides = {
             "shared": Client(running, "stateful", "a"),
             "direct": Client(cluster.primary, "stateful", "a"),
         }
@@ -156,14 +156,14 @@ def test_a_session_has_what_it_had(proxy: StartProxy, cluster: Cluster) -> None:
                 client.query(sql.format(side=side))
     eventually(lambda: running.metric(GIVEN_BACK) + running.metric(KEPT) >= len(sessions))
     different = []
-    for what, sides in sessions.items():
+    for state, sides in sessions.items():
         for probe in PROBES:
             found = [
                 [payload for _, payload in client.query(probe.format(side=side))]
                 for side, client in sides.items()
             ]
             if found[0] != found[1] and probe not in UNLIKE:
-                different.append((what, probe, *(packets[-2:-1] for packets in found)))
+                different.append((state, probe, *(packets[-2:-1] for packets in found)))
     for sides in sessions.values():
         for client in sides.values():
             client.close()

@@ -34,7 +34,7 @@ def merged(tables: list[list[Row]]) -> list[Row]:
             found[digest] = numbers
             continue
         longest = max(sums[_MAX - 2], numbers[_MAX - 2])
-        found[digest] = [one + other for one, other in zip(sums, numbers, strict=True)]
+        found[digest] = [mine + other for mine, other in zip(sums, numbers, strict=True)]
         found[digest][_MAX - 2] = longest
     order = sorted(found, key=lambda digest: (digest == OTHERS, -found[digest][_SUM - 2]))
     return [[*texts[digest], *_shown(found[digest])] for digest in order]
