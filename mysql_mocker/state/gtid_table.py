@@ -8,7 +8,7 @@ from mysql_mocker.state.storage import Storage
 from protocol.gtid import GtidSet
 
 SCHEMA: Final = "mysql, stored"
-"""The table's schema in its own file; the schema `mysql` has the virtual table for statements."""
+"""The table's schema in its own database; `mysql` has the virtual table for statements."""
 
 NAME: Final = f"{SCHEMA}.gtid_executed"
 COLUMNS: Final = ("source_uuid", "interval_start", "interval_end", "gtid_tag")
@@ -44,19 +44,19 @@ _ROWS: Final = (
 class GtidTable:
     """What the worklog calls Gtid_table_persistor; intervals include their ends.
 
-    It has a database file of its own, so that neither rotation nor compression waits for a client
-    that holds the lock for writing. Its changes are committed at once.
+    It has a database of its own, in memory, so that neither rotation nor compression waits for a
+    client that holds the lock for writing. Its changes are committed at once.
 
     Attributes:
         storage: a client's statements about the table run here.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.storage = Storage(path)
+    def __init__(self) -> None:
+        self.storage = Storage(Path(":memory:"))
         self.storage.read(_CREATE)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the database."""
         self.storage.close()
 
     def save(self, gtids: GtidSet) -> None:

@@ -11,7 +11,7 @@ from mysql_mocker.error import MySQLError, syntax_error, unsupported
 from mysql_mocker.evaluation.binding import Bound, FunctionError, bind
 from mysql_mocker.sql.names import quoted
 from mysql_mocker.sql.result import Done
-from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.script import Statement, copied
 from mysql_mocker.sql.value import Row
 from mysql_mocker.state.catalogue import Column
 from mysql_mocker.state.session import Session
@@ -340,7 +340,7 @@ def _upsert(session: Session, tree: exp.Insert, conflict: exp.OnConflict) -> Non
 
 
 def _differs(assignment: exp.Expr) -> exp.Expr:
-    left, right = assignment.this.copy(), exp.Paren(this=assignment.expression.copy())
+    left, right = copied(assignment.this), exp.Paren(this=copied(assignment.expression))
     return exp.Not(this=exp.Paren(this=exp.NullSafeEQ(this=left, expression=right)))
 
 
@@ -398,9 +398,13 @@ async def update(session: Session, statement: Statement) -> Done:
     _chosen_rows(tree, stored)
     condition = tree.args.get("where")
     wanted = condition.this if isinstance(condition, exp.Where) else exp.true()
-    counting = exp.select("count(*)").from_(tree.this.copy()).where(wanted.copy())
-    changes = exp.or_(*[_differs(assignment) for assignment in tree.expressions])
-    tree.set("where", exp.Where(this=exp.and_(wanted.copy(), changes)))
+    counting = (
+        exp.Select(expressions=[exp.Count(this=exp.Star())])
+        .from_(copied(tree.this), copy=False)
+        .where(copied(wanted), copy=False)
+    )
+    changes = exp.or_(*[_differs(assignment) for assignment in tree.expressions], copy=False)
+    tree.set("where", exp.Where(this=exp.and_(copied(wanted), changes, copy=False)))
     sql = await _open(session, bound, temporary=temporary)
     matched_bound = Bound(counting, bound.parameters)
     matched = int(session.storage.value(matched_bound.sql, bound.parameters) or 0)
