@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scripts import compile_in_place
-from tests.support import scheduling, shared_tls_context
+from tests.support import rewriting, scheduling, shared_tls_context
 from tests.support.services import SERVICES, hide, services
 
 if not compile_in_place.fresh():
@@ -60,6 +60,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """
     gc.disable()
     try:
+        fast = session.config.getoption("--fast")
+        rewriting.load_share(session.config, [REAL_MYSQL] if fast else [])
         return (yield)
     finally:
         gc.collect()
