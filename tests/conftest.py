@@ -12,8 +12,9 @@ from scripts import compile_in_place
 from tests.support import rewriting, scheduling, shared_tls_context
 from tests.support.services import SERVICES, hide, services
 
-if not compile_in_place.fresh():
+if "PYTEST_XDIST_WORKER" not in os.environ and not compile_in_place.fresh():
     # Before any module of the project is loaded: what was compiled from older sources must not run.
+    # One of several processes has the variable from the one that started it.
     os.environ["TIDEGATE_PURE"] = "1"
 
 
@@ -74,7 +75,7 @@ def pytest_report_header() -> str:
 
     if protocol.compiled():
         return "tidegate: compiled modules"
-    if not compile_in_place.fresh() and compile_in_place.binaries():
+    if compile_in_place.binaries() and not compile_in_place.fresh():
         return "tidegate: plain Python (the compiled modules are out of date: ./dev install)"
     return "tidegate: plain Python"
 
