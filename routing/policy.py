@@ -15,6 +15,7 @@ from routing.consistency.independence import Independence
 from routing.consistency.requirement import Requirement
 from routing.consistency.rules import Rules
 from routing.consistency.scope import ScopeState
+from routing.servers.primary_share import is_worth_waiting
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
 from routing.sql.diagnostics import CONDITIONS, COST
@@ -339,6 +340,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     tier = 0
     in_order = rules.level is _READ_ALL
     patient = crowded or rules.on_timeout is not _TO_PRIMARY
+    weighs = rules.is_auto and not patient
     nearest: Server | None = None
     independence: Independence | None = None  # of the read at that one
     shortest = rules.wait_budget
@@ -375,22 +377,35 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
             return Decision(server, _A_READ, _INDEPENDENT, applied, confirm, less)
         reachable = True
         if patient or now >= server.behind_until:
-            wait = server.predicted_wait(requirement.since(now), now)
+            since = requirement.since(now)
+            wait = server.expected_wait(since, now) if weighs else server.predicted_wait(since, now)
             if wait < shortest or (patient and nearest is None):
                 shortest = wait
                 nearest = server
                 independence = less
-    if nearest is not None:
+    dear = weighs and nearest is not None and _is_dear(topology, nearest, shortest)
+    if nearest is not None and not dear:
         confirm = nearest.is_doubtful(now)
         gtids = required if independence is None else independence.remaining
         return Decision(nearest, _A_READ, _WAITED, gtids, confirm, independence)
     if reachable:
         if not patient and topology.primary.is_gone(now):  # a late replica is the better choice
             return _among_replicas(session, topology, now, requirement, names, True, seen_on)
-        return on_primary(topology, Reason.REPLICA_BEHIND)
+        return on_primary(topology, Reason.WAIT_DEARER if dear else Reason.REPLICA_BEHIND)
     if unordered:
         return on_primary(topology, Reason.COMMIT_ORDER)
     return _without_replica(session, topology, now)
+
+
+def _is_dear(topology: Topology, replica: Server, wait: float) -> bool:
+    """Whether a wait of that length, s, is not worth it (`is_worth_waiting`)."""
+    alone = topology.primary.answer_times.alone
+    times = replica.answer_times
+    return not is_worth_waiting(
+        times.expected(wait),
+        alone if alone > 0 else times.alone,  # nobody has read there yet
+        topology.primary_share.share,
+    )
 
 
 def _independence(

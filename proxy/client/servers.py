@@ -372,7 +372,7 @@ class Servers:
         self._drop_stale(server)
         try:
             connection = await shared.logins.open_connection(
-                server, login, self._tracking, self._state.schema, shared.config.wait_budget
+                server, login, self._tracking, self._state.schema, shared.config.longest_wait
             )
             self._take(connection)
         except NoDescriptorError:

@@ -41,7 +41,13 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import OF_SCOPE, Rules, TransactionRules
+from routing.consistency.rules import (
+    OF_SCOPE,
+    Rules,
+    TransactionRules,
+    WaitBudget,
+    longest_wait,
+)
 from routing.servers.placement import Place as ServerPlace
 from routing.servers.placement import Placement
 from routing.servers.topology import Server
@@ -84,7 +90,7 @@ class Config:
     consistency: Level = Level.READ_OWN_WRITES
     staleness: float = 0.0
     scope: Scope = Scope.CONNECTION
-    wait_budget: float = 0.25
+    wait_budget: WaitBudget = 0.25
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
     transaction_reads: TransactionReads = TransactionReads.SPLIT
     on_split_conflict: ConflictPolicy = ConflictPolicy.ERROR
@@ -182,6 +188,11 @@ class Config:
             staleness=self.staleness,
             transactions=TransactionRules(self.transaction_reads, self.on_split_conflict),
         )
+
+    @property
+    def longest_wait(self) -> float:
+        """How long a session may wait unless a table or the session itself says otherwise, s."""
+        return longest_wait(self.wait_budget)
 
     @property
     def shares_connections(self) -> bool:

@@ -48,7 +48,8 @@ OPTIONS: Final = (
         "wait-budget",
         values.wait_budget,
         "TIME",
-        "how long a read may wait for a replica, such as 250ms or 1s (default 250ms)",
+        "how long a read may wait for a replica, such as 250ms or 1s, or auto: as long as that is"
+        " worth (default 250ms)",
         _GROUP,
     ),
     Option(

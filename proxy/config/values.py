@@ -22,6 +22,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
+from routing.consistency.rules import AUTO, WaitBudget
 
 
 def _text(raw: object, wanted: str) -> str:
@@ -135,7 +136,17 @@ def duration_or_off(most: float) -> Callable[[object], float | str]:
     return read
 
 
-wait_budget: Final = duration(MAX_WAIT_BUDGET)
+def wait_budget(raw: object) -> WaitBudget:
+    """Read a time above 0 and of at most `MAX_WAIT_BUDGET`, or ``auto``."""
+    if isinstance(raw, str) and raw.strip().lower() == AUTO:
+        return AUTO
+    try:
+        return _fixed_budget(raw)
+    except ValueError as error:
+        raise ValueError(f"{error}, or auto") from error
+
+
+_fixed_budget: Final = duration(MAX_WAIT_BUDGET)
 
 
 def integer(least: int, most: int) -> Callable[[object], int]:

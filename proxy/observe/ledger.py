@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _KNOWN: Final = Proof.KNOWN  # looked up once
+_WAITED: Final = Proof.WAITED
 _OK: Final = Outcome.OK
 _REPLICA: Final = Role.REPLICA
 _RESULTS: Final = RESULTS
@@ -359,6 +360,8 @@ class Account:
             course = self._new_course(command, outcome, server, result)
         took_us = ended_us - command.arrived_us
         course.times.add(took_us)
+        if command.rules.is_auto and course.level is not None and result is _OK:
+            self._note_answer_time(outcome, server, ended_us)
         digests = self._digests
         statement = command.statement
         if digests is not None and statement is not None and command.shape == _RESULTS:
@@ -407,6 +410,17 @@ class Account:
             error,
             rows,
         )
+
+    def _note_answer_time(
+        self, outcome: CommandOutcome, server: Server | None, ended_us: int
+    ) -> None:
+        """Note how soon a server has answered a read that was sent nowhere else before."""
+        if server is None or outcome.fallbacks:
+            return
+        if outcome.wait_us and outcome.proof is not _WAITED:
+            return  # it was another read's WAIT
+        seconds = (ended_us - outcome.dispatched_us) / 1e6
+        server.answer_times.answered(seconds, outcome.wait_us / 1e6)
 
     def _new_course(
         self, command: Command, outcome: CommandOutcome, server: Server | None, result: Outcome

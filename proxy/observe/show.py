@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from routing.consistency.decision import Level, Proof, Scope
+from routing.consistency.rules import written_budget
 from routing.sql.table_meanings import tables_text
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _session(session: Shown) -> _Rows:
         ("consistency", rules.consistency),
         ("scope", rules.scope.value),
         ("application", rules.application or None),
-        ("wait_budget", f"{rules.wait_budget * 1000:g}ms"),
+        ("wait_budget", written_budget(rules.budget)),
         ("on_timeout", rules.on_timeout.value),
         ("transaction_reads", rules.transaction_reads.value),
         ("on_split_conflict", rules.on_split_conflict.value),

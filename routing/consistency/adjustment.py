@@ -15,7 +15,7 @@ from routing.consistency.decision import (
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import Rules, TransactionRules
+from routing.consistency.rules import AUTO, Rules, TransactionRules, WaitBudget
 
 MAX_WAIT_BUDGET: Final = 60.0
 """Longest wait budget, seconds."""
@@ -40,7 +40,7 @@ class Adjustment:
 
     level: Level | None = None
     scope: Scope | None = None
-    wait_budget: float | None = None
+    wait_budget: WaitBudget | None = None
     on_timeout: TimeoutPolicy | None = None
     staleness: float | None = None
     application: str | None = None
@@ -57,7 +57,7 @@ class Adjustment:
         return Rules(
             level=rules.level if self.level is None else self.level,
             scope=rules.scope if self.scope is None else self.scope,
-            wait_budget=rules.wait_budget if self.wait_budget is None else self.wait_budget,
+            wait_budget=rules.budget if self.wait_budget is None else self.wait_budget,
             on_timeout=rules.on_timeout if self.on_timeout is None else self.on_timeout,
             staleness=rules.staleness if self.staleness is None else self.staleness,
             application=rules.application if self.application is None else self.application,
@@ -98,7 +98,7 @@ def read_setting(name: str, value: str) -> Adjustment:
     if name == "scope":
         return Adjustment(scope=Scope(_word(value, tuple(Scope))))
     if name == "wait_budget":
-        return Adjustment(wait_budget=read_duration(value, MAX_WAIT_BUDGET))
+        return Adjustment(wait_budget=_read_budget(value))
     if name == "on_timeout":
         return Adjustment(on_timeout=TimeoutPolicy(_word(value, tuple(TimeoutPolicy))))
     if name == "application":
@@ -155,6 +155,20 @@ def read_duration(value: str, most: float) -> float:
             f" most {most:g}s"
         )
     return seconds
+
+
+def _read_budget(value: str) -> WaitBudget:
+    """Read `auto` or a duration.
+
+    Raises:
+        SettingError: it is neither.
+    """
+    if value.strip().lower() == AUTO:
+        return AUTO
+    try:
+        return read_duration(value, MAX_WAIT_BUDGET)
+    except SettingError as error:
+        raise SettingError(f"{error}, or auto") from error
 
 
 def read_application(value: str) -> str:

@@ -113,6 +113,8 @@ class Reason(StableStrEnum):
     """No replica is healthy."""
     REPLICA_BEHIND = "replica_behind"
     """The replicas are known to be behind by more than the wait budget."""
+    WAIT_DEARER = "wait_dearer"
+    """Waiting on a replica would cost more than the primary's answer (``wait-budget = auto``)."""
     REPLICA_LAGGING = "replica_lagging"
     """The replicas are further behind than they may be (max-lag)."""
     WAIT_TIMEOUT = "wait_timeout"

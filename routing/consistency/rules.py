@@ -1,6 +1,6 @@
 """What reads ask for."""
 
-from typing import Final
+from typing import Final, Literal
 
 from routing.consistency.decision import (
     ConflictPolicy,
@@ -18,6 +18,24 @@ CURRENT: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
 
 OF_SCOPE: Final = (Level.READ_OWN_WRITES, *REMEMBERING)
 """Levels at which the scope says what a read must see."""
+
+
+WaitBudget = float | Literal["auto"]
+"""How long a read may wait for a replica: seconds, or as long as that is worth."""
+
+AUTO: Final = "auto"
+LONGEST_AUTO_S: Final = 0.25
+"""How long a read may wait at ``wait-budget = auto``: what was worth waiting for may not come."""
+
+
+def longest_wait(budget: WaitBudget) -> float:
+    """How long a read with this budget may wait at most, s."""
+    return LONGEST_AUTO_S if isinstance(budget, str) else budget
+
+
+def written_budget(budget: WaitBudget) -> str:
+    """Write a budget as it is set: ``250ms`` or ``auto``."""
+    return AUTO if isinstance(budget, str) else f"{budget * 1000:g}ms"
 
 
 class TransactionRules:
@@ -47,7 +65,9 @@ class Rules:
     Attributes:
         level: the consistency level of its reads.
         scope: whose writes count as its own.
-        wait_budget: how long a read may wait for a replica, seconds.
+        budget: how long a read may wait for a replica, as it was set.
+        wait_budget: the same in seconds; at `auto` the longest time.
+        is_auto: a read waits only where that is worth it (`primary_share.is_worth_waiting`).
         on_timeout: what a read gets whose budget ran out.
         staleness: of BOUNDED_STALENESS: how old a state may be, seconds.
         application: key of the scope `application`; empty if none was given.
@@ -60,7 +80,7 @@ class Rules:
         self,
         level: Level,
         scope: Scope,
-        wait_budget: float,
+        wait_budget: WaitBudget,
         on_timeout: TimeoutPolicy,
         staleness: float = 0.0,
         application: str = "",
@@ -68,7 +88,9 @@ class Rules:
     ) -> None:
         self.level: Final = level
         self.scope: Final = scope
-        self.wait_budget: Final = wait_budget
+        self.budget: Final = wait_budget
+        self.wait_budget: Final = longest_wait(wait_budget)
+        self.is_auto: Final = wait_budget == AUTO
         self.on_timeout: Final = on_timeout
         self.staleness: Final = staleness
         self.application: Final = application
@@ -91,7 +113,7 @@ class Rules:
     @property
     def _all(self) -> tuple[object, ...]:
         return (
-            *(self.level, self.scope, self.wait_budget, self.on_timeout, self.staleness),
+            *(self.level, self.scope, self.budget, self.on_timeout, self.staleness),
             *(self.application, self.transaction_reads, self.on_split_conflict),
         )
 
@@ -124,7 +146,7 @@ class StatementRules(Rules):
         super().__init__(
             rules.level,
             rules.scope,
-            rules.wait_budget,
+            rules.budget,
             rules.on_timeout,
             rules.staleness,
             rules.application,

@@ -38,6 +38,7 @@ _WAITED: Final = Proof.WAITED
 _INDEPENDENT: Final = Proof.INDEPENDENT
 _NONE: Final = Proof.NONE
 _READ: Final = Reason.READ
+_DEARER: Final = Reason.WAIT_DEARER
 
 
 class CachedDecision:
@@ -126,12 +127,13 @@ class CachedDecision:
             self.decided(known, requirement)
 
     def of(self, names: TableNames | None, now: float) -> Decision | None:
-        """The decision about a plain read of a plain session, on a replica that can be sent it.
+        """The decision about a plain read of a plain session, on a server that can be sent it.
 
         Its proof is KNOWN, INDEPENDENT, WAITED, or none at BEST_EFFORT, and the replica is to be
-        asked for nothing else. None where the read is the machine's (`routing.request.read`). Only
-        a decision whose proof is KNOWN ever stands for another read: what an INDEPENDENT one has
-        proved holds for its tables alone.
+        asked for nothing else. It is PRIMARY only where a wait is not worth it, at READ_OWN_WRITES;
+        the caller sees whether the primary may be given the read. None where the read is the
+        machine's (`routing.request.read`). Only a decision whose proof is KNOWN ever stands for
+        another read: what an INDEPENDENT one has proved holds for its tables alone.
 
         Args:
             names: those of what it reads; None if all that it must see may matter.
@@ -189,23 +191,28 @@ class CachedDecision:
         requirement.scope = scope
         requirement.gtids = required
         decision = by_level(session, topology, now, requirement, names)
-        if decision.confirm:
+        if not self._is_for_fast_path(decision, rules, now):
             return None
-        proof = decision.proof
-        if proof is _WAITED:
-            gtids = decision.proof_set
-            if gtids is None or self._waits.find(decision.server, gtids, now) is not None:
-                return None
-        elif proof is _KNOWN:
+        if decision.proof is _KNOWN:
             self.decided(decision, requirement)
-        elif proof is not _INDEPENDENT and proof is not _NONE:
-            return None
         if rules.level is _BOUNDED and not self._is_logged(required, now):
             return None
         self.scope = scope
         self.required = required
         self.relies = bool(required)
         return decision
+
+    def _is_for_fast_path(self, decision: Decision, rules: Rules, now: float) -> bool:
+        """Whether nothing else is to be asked or waited for, as far as the decision tells."""
+        if decision.confirm:
+            return False
+        proof = decision.proof
+        if proof is _WAITED:
+            gtids = decision.proof_set
+            return gtids is not None and self._waits.find(decision.server, gtids, now) is None
+        if decision.reason is _DEARER:
+            return rules.level is _OWN_WRITES
+        return proof is _KNOWN or proof is _INDEPENDENT or proof is _NONE
 
     def _is_logged(self, required: GtidSet, now: float) -> bool:
         """Whether the log has the observation that a read at BOUNDED_STALENESS relies on."""

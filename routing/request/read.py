@@ -91,7 +91,7 @@ _A_READ: Final = StatementClass.READ
 _APPLICATION: Final = Scope.APPLICATION
 _BEST_EFFORT: Final = Level.BEST_EFFORT
 _BOUNDED: Final = Level.BOUNDED_STALENESS
-_BEHIND: Final = Reason.REPLICA_BEHIND
+_OF_LATE_REPLICAS: Final = (Reason.REPLICA_BEHIND, Reason.WAIT_DEARER)
 _LAGGING: Final = Reason.REPLICA_LAGGING
 _IN_TRANSACTION: Final = Reason.TRANSACTION
 _PROBED: Final = Proof.PROBED
@@ -105,7 +105,8 @@ _DECIDED: Final = (JOINED, OPENING, SENT, DELAYED)
 
 _FOR_WANT_OF_PROOF: Final = (
     *(Reason.UNKNOWN_REQUIRED, Reason.PROBE_FAILED, Reason.COMMIT_ORDER),
-    *(Reason.REPLICA_BEHIND, Reason.WAIT_TIMEOUT, Reason.AUDIT_FAILED, Reason.REPLICA_LOST),
+    *(Reason.REPLICA_BEHIND, Reason.WAIT_DEARER, Reason.WAIT_TIMEOUT, Reason.AUDIT_FAILED),
+    Reason.REPLICA_LOST,
 )
 """Why a read runs on the primary for which a replica could be asked, if it may be stale."""
 
@@ -313,8 +314,9 @@ class Read:
             return self._ask(scope, now)
         if rules.level is _BOUNDED and probed is None and required is not None:
             self._note_observation(now - rules.staleness, required)
-        if decision.reason is _BEHIND:
+        if decision.reason in _OF_LATE_REPLICAS:
             decision = self._decide_for_late_replicas(statement, decision, now)
+        self._count_share(decision)
         gtids = decision.proof_set
         if decision.proof is _WAITED and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
@@ -322,6 +324,14 @@ class Read:
                 return self._join(wait, decision, now)
         self.cached_decision.decided(decision, requirement)
         return self._send_unless_lagging(decision, now)
+
+    def _count_share(self, decision: Decision) -> None:
+        """A read that is to wait only where that is worth it does, or goes to the primary."""
+        if not self.rules.is_auto:
+            return
+        if decision.proof is _WAITED or decision.reason in _OF_LATE_REPLICAS:
+            on_primary = decision.server is self._topology.primary
+            self._topology.primary_share.add(on_primary)
 
     def _tells_lost(self, scope: ScopeState) -> bool:
         """Whether the read is refused since acknowledged writes are gone; that is told once."""

@@ -44,9 +44,13 @@ def record_wait(
         changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
     if result == "reached" and gtids is not None:
         server.applied_after(now - changed_at, seconds, now)
+        if requirement.rules.is_auto:
+            server.answer_times.caught_up(now - changed_at, seconds, now)
         return server.add_proof(gtids, epoch, sent_at)
     if result == "timeout":
         server.timed_out(now, now - changed_at)
+        if requirement.rules.is_auto:
+            server.answer_times.timed_out(now - changed_at, now)
     return False
 
 

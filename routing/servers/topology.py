@@ -5,6 +5,7 @@ from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from protocol.gtid import EMPTY, GtidSet, united
+from routing.servers.answer_times import AnswerTimes
 from routing.servers.channels import Channels
 from routing.servers.clock import Clock
 from routing.servers.filters import Filters
@@ -12,6 +13,7 @@ from routing.servers.host_addresses import HostAddresses
 from routing.servers.lag import Lag
 from routing.servers.observations import Observations, Staleness
 from routing.servers.placement import Placement
+from routing.servers.primary_share import PrimaryShare
 from routing.servers.rate_limit import RateLimit
 from routing.servers.refusals import Refusals
 from routing.servers.transaction_tables import TransactionTables
@@ -136,6 +138,7 @@ class Server:
             transactions that have their snapshot there end there. -1 if it was not.
         observations: its topology's.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
+        answer_times: how soon it answers, as reads at ``wait-budget = auto`` have met.
         tier: those of a lower number are asked first (`Placement`).
     """
 
@@ -189,6 +192,7 @@ class Server:
         self.last_epoch = -1
         self.apply_listener: ApplyListener | None = None
         self.observations = Observations()
+        self.answer_times: Final = AnswerTimes()
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
@@ -454,6 +458,11 @@ class Server:
             return max(0.0, changed_at + self._lag - now)
         return 0.0
 
+    def expected_wait(self, changed_at: float, now: float) -> float:
+        """As `predicted_wait`, but by `answer_times`, which tell waits of less than 2 ms, too."""
+        remaining = self.answer_times.remaining(changed_at, now)
+        return self.predicted_wait(changed_at, now) if remaining is None else remaining
+
     def measured(self, lag: float | None, now: float) -> None:
         """Its lag by commit timestamps, s, is a hint for `predicted_wait`, and proves nothing."""
         self._lag = lag or 0.0
@@ -574,6 +583,7 @@ class Topology:
         for_primary: reasons of reads that only the primary answers.
         reads_lagging: replicas that are lagging are read where no other is left.
         primary_rate_limit: lets so many reads per second leave late replicas for the primary.
+        primary_share: the primary's part of the reads that could wait (``wait-budget = auto``).
         rivals: servers of which each may be the primary; empty while it is clear who is. None of
             them gets a write.
         withheld: why no write is sent to the primary now; empty if they are.
@@ -609,6 +619,7 @@ class Topology:
         self.standby: list[Server] = []
         self.observations = Observations()
         self.primary_rate_limit = RateLimit(fallback_rate)
+        self.primary_share: Final = PrimaryShare()
         self.refusals = Refusals()
         self.transaction_tables = TransactionTables(TABLES_LIMIT)
         self.tables_reader: TablesReader | None = None

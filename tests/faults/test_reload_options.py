@@ -58,6 +58,7 @@ OTHER: dict[str, object] = {
     "transaction-reads": "primary",
     "on-split-conflict": "allow",
     "self-audit": "0",
+    "wait-budget": "auto",
     "metrics": ":9999",
     "routing-log": "log",
     "routing-log-keep": "3d",

@@ -247,6 +247,15 @@ def test_durations(text: str, seconds: float) -> None:
     assert load(None, {**PRIMARY, "wait-budget": [text]}).wait_budget == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize("text", ["auto", " AUTO "])
+def test_a_budget_that_is_measured(text: str) -> None:
+    config = load(None, {**PRIMARY, "wait-budget": [text]})
+    assert (config.wait_budget, config.longest_wait) == ("auto", 0.25)
+    assert config.rules.is_auto
+    fixed = load(None, {**PRIMARY, "wait-budget": ["2s"]})
+    assert (fixed.longest_wait, fixed.rules.is_auto) == (2.0, False)
+
+
 @pytest.mark.parametrize(
     "value", ['"0ms"', "0", '"61s"', '"-1s"', '"1h"', '""', "true", "nan", "inf", "[1]"]
 )

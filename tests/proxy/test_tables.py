@@ -13,7 +13,7 @@ from proxy.config.tables import Table
 from proxy.config.values import consistency
 from routing.consistency.adjustment import NO_ADJUSTMENT, Adjustment
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
-from routing.consistency.rules import Rules
+from routing.consistency.rules import AUTO, Rules
 
 SECOND = Address("127.0.0.1", 6447)
 
@@ -219,7 +219,7 @@ def adjustments(draw: st.DrawFn) -> Adjustment:
         level=level,
         staleness=staleness,
         scope=draw(st.none() | st.sampled_from(Scope)),
-        wait_budget=draw(st.none() | st.floats(1e-6, 60)),
+        wait_budget=draw(st.none() | st.just(AUTO) | st.floats(1e-6, 60)),
         on_timeout=draw(st.none() | st.sampled_from(TimeoutPolicy)),
         application=draw(st.none() | st.text(PRINTABLE, max_size=60)),
     )

@@ -213,7 +213,7 @@ class AdminWelcome(Welcome):
             try:
                 async with asyncio.timeout(shared.config.connect_timeout):
                     return await shared.logins.begin_on(
-                        server, login, "OFF", shared.config.wait_budget
+                        server, login, "OFF", shared.config.longest_wait
                     )
             except NoDescriptorError:
                 continue

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _OK: Final = Outcome.OK
 _WAITED: Final = Proof.WAITED
+_OF_PRIMARY: Final = Proof.PRIMARY
 _OF_TRANSACTIONS: Final = IN_TRANS | IN_TRANS_READONLY | AUTOCOMMIT
 _ENTITY: Final = 2
 _TEXT: Final = 4
@@ -124,12 +125,16 @@ class FastAnswers(Taker):
     def _showed(
         self, replica: ServerConnection, data: bytes, command: Command, outcome: CommandOutcome
     ) -> bytes:
-        """A replica answered a read, perhaps with all that it has.
+        """A replica answered a read, perhaps with all that it has; or the primary did.
 
         Returns:
             What the client gets; nothing, and nothing was taken over, if it is not as usual.
         """
         stream = replica.stream
+        if outcome.proof is _OF_PRIMARY and (
+            stream.session_states or stream.status & _OF_TRANSACTIONS != AUTOCOMMIT
+        ):
+            return b""
         tracked = bool(stream.session_states) and replica.mirror.tracks_all
         if tracked and not self._observed(replica, command, outcome):
             return b""

@@ -6,7 +6,8 @@ Theory of operation
 Most statements are like the one before: a read or a write of data, in no transaction, with nothing
 to be told to its server first. For these the session need not be asked. A read goes where the last
 one went, while that decision stands, or to the replica that the policy chooses anew
-(`routing.request.cached_decision`), with a WAIT in front if need be. A write goes to the primary.
+(`routing.request.cached_decision`), with a WAIT in front if need be, or to the primary where the
+wait is not worth it. A write goes to the primary.
 The answers are taken in one step, too (`proxy.client.fast_path.answer`).
 
 Whatever else comes is served by the session (`proxy.client.session`), which knows the same things
@@ -32,6 +33,7 @@ from routing.session.plain import is_plain
 from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
 
 if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
     from proxy.client.effects.missing_trackers import MissingTrackers
     from proxy.client.session_context import SessionContext
     from proxy.client.sharing.connection_lease import ConnectionLease
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from routing.sql.statement import Statement
 
 _WAITED: Final = Proof.WAITED
+_OF_PRIMARY: Final = Proof.PRIMARY
 _QUERY: Final = Code.COM_QUERY
 _COM_QUERY: Final = int(Code.COM_QUERY)
 _EXECUTE: Final = Code.COM_STMT_EXECUTE
@@ -167,6 +170,10 @@ class FastRequests(FastPath):
         if decision is None:
             return False
         server = decision.server
+        if decision.proof is _OF_PRIMARY:
+            return prepared is None and self._read_on_primary(
+                packet, statement, decision, arrived_us, now
+            )
         replica = self._connection_to(server)
         if replica is None:
             return False
@@ -188,13 +195,39 @@ class FastRequests(FastPath):
         self._servers.activate(replica)
         gtids = decision.proof_set
         if waits and gtids is not None:
-            state, budget = self._state, self._state.rules.wait_budget
-            wait = wait_packet(state, gtids, budget, "", replica.query_attributes)
-            # The replica is not relied on to end it.
-            self._read_timers.begin_wait(server, gtids, now, budget + self._connect_timeout)
-            replica.ask_behind(self._taker, wait, packet)
+            self._send_behind_wait(replica, gtids, packet, now)
         else:
             replica.ask(self._taker, packet)
+        return True
+
+    def _send_behind_wait(
+        self, replica: ServerConnection, gtids: GtidSet, packet: bytes, now: float
+    ) -> None:
+        """Send a read with a WAIT in front of it, in one write."""
+        state, rules = self._state, self._state.rules
+        budget = rules.wait_budget
+        if rules.is_auto:
+            self._topology.primary_share.add(on_primary=False)
+        wait = wait_packet(state, gtids, budget, "", replica.query_attributes)
+        # The replica is not relied on to end it.
+        self._read_timers.begin_wait(replica.server, gtids, now, budget + self._connect_timeout)
+        replica.ask_behind(self._taker, wait, packet)
+
+    def _read_on_primary(
+        self, packet: bytes, statement: Statement, decision: Decision, arrived_us: int, now: float
+    ) -> bool:
+        """Send a read to the primary that is not worth a wait, if that may be given another one."""
+        primary, topology = self._free_primary(packet, statement), self._topology
+        if primary is None or primary.stream.tells_status:
+            return False
+        if topology.primary_rate_limit.reserve(now, 0.0) is None:
+            return False
+        outcome = self._begin(packet, statement, decision, arrived_us)
+        outcome.required = self._cached_decision.required
+        outcome.sent_at = now
+        topology.primary_share.add(on_primary=True)
+        self._servers.activate(primary)
+        primary.ask(self._taker, packet)
         return True
 
     def _is_audited(self) -> bool:
@@ -226,23 +259,30 @@ class FastRequests(FastPath):
 
     def _write(self, packet: bytes, statement: Statement) -> bool:
         """Send a write to the primary."""
-        primary, topology = self._servers.primary, self._topology
-        if primary is None or primary.server is not topology.primary or not primary.is_free:
+        primary = self._free_primary(packet, statement)
+        if primary is None:
             return False
-        if topology.withheld or not primary.server.gtids or not self._names_writes:
-            return False
-        lease = self._lease
-        if lease is not None and (
-            (lease.is_unnamed and statement.names_id) or lease.may_ask_what_is_lost(packet)
-        ):
-            return False  # it may be refused
         decision = self._writes
         if decision.server is not primary.server:
-            decision = self._writes = on_primary(topology, Reason.WRITE)
+            decision = self._writes = on_primary(self._topology, Reason.WRITE)
         self._begin(packet, statement, decision, utc_ns() // 1000)
         self._servers.activate(primary)
         primary.ask(self._taker, packet)
         return True
+
+    def _free_primary(self, packet: bytes, statement: Statement) -> ServerConnection | None:
+        """The free connection to the primary, if there is nothing to tell it first."""
+        primary, topology = self._servers.primary, self._topology
+        if primary is None or primary.server is not topology.primary or not primary.is_free:
+            return None
+        if topology.withheld or not primary.server.gtids or not self._names_writes:
+            return None
+        lease = self._lease
+        if lease is not None and (
+            (lease.is_unnamed and statement.names_id) or lease.may_ask_what_is_lost(packet)
+        ):
+            return None  # it may be refused
+        return primary
 
     def _begin(
         self,

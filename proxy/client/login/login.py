@@ -193,7 +193,9 @@ async def _begin_on_replica(
             continue
         authentication.awaits = replica
         try:
-            return await shared.logins.begin_on(replica, login, tracking, shared.config.wait_budget)
+            return await shared.logins.begin_on(
+                replica, login, tracking, shared.config.longest_wait
+            )
         except ServerFullError as error:
             full = error.error
         except NoDescriptorError:

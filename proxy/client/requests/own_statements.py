@@ -13,6 +13,7 @@ from proxy.shared.administration.question import Question
 from routing.consistency.adjustment import SettingError, read_setting
 from routing.consistency.causal_token import TokenError
 from routing.consistency.decision import Reason
+from routing.consistency.rules import written_budget
 from routing.sql.tidegate_statement import (
     ActOwn,
     SelectOwn,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
     "consistency": lambda rules: rules.consistency,
     "scope": lambda rules: rules.scope.value,
-    "wait_budget": lambda rules: f"{rules.wait_budget * 1000:g}ms",
+    "wait_budget": lambda rules: written_budget(rules.budget),
     "on_timeout": lambda rules: rules.on_timeout.value,
     "application": lambda rules: rules.application,
     "transaction_reads": lambda rules: rules.transaction_reads.value,

@@ -288,7 +288,7 @@ class ConnectionLease:
         if self.asking:
             self._held = follow
             if self._in_time is None and not self._in_doubt:
-                budget = self._shared.config.wait_budget
+                budget = self._shared.config.longest_wait
                 self._in_time = self._shared.call_later(budget, self._unanswered)
         return self.asking
 

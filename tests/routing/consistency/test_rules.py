@@ -20,7 +20,7 @@ from routing.consistency.adjustment import (
     read_setting,
 )
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
-from routing.consistency.rules import Rules
+from routing.consistency.rules import AUTO, Rules
 
 RULES = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
 
@@ -28,7 +28,7 @@ ADJUSTMENTS = st.builds(
     Adjustment,
     level=st.none() | st.sampled_from(Level),
     scope=st.none() | st.sampled_from(Scope),
-    wait_budget=st.none() | st.sampled_from([0.1, 1.0]),
+    wait_budget=st.none() | st.sampled_from([0.1, 1.0, AUTO]),
     on_timeout=st.none() | st.sampled_from(TimeoutPolicy),
     staleness=st.none() | st.sampled_from([0.5, 2.0]),
     application=st.none() | st.sampled_from(["", "shop"]),
@@ -165,6 +165,7 @@ def test_the_longest_durations() -> None:
         ("scope", "USER", Adjustment(scope=Scope.USER)),
         ("scope", " proxy ", Adjustment(scope=Scope.PROXY)),
         ("wait_budget", "100ms", Adjustment(wait_budget=0.1)),
+        ("wait_budget", " Auto", Adjustment(wait_budget=AUTO)),
         ("on_timeout", "Error", Adjustment(on_timeout=TimeoutPolicy.ERROR)),
         ("application", "Shop 1", Adjustment(application="Shop 1")),
         ("application", "", Adjustment(application="")),
@@ -217,4 +218,5 @@ def test_every_field_is_taken_over(adjustment: Adjustment) -> None:
     rules = adjustment.applied_to(RULES)
     for name in Adjustment.__slots__:
         adjusted = getattr(adjustment, name)
-        assert getattr(rules, name) == (getattr(RULES, name) if adjusted is None else adjusted)
+        kept = "budget" if name == "wait_budget" else name  # `wait_budget` is that in seconds
+        assert getattr(rules, kept) == (getattr(RULES, kept) if adjusted is None else adjusted)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.constants import IN_TRANS
 from protocol.gtid import EMPTY, Gtid, GtidSet
 from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Scope, TimeoutPolicy
-from routing.consistency.rules import Rules
+from routing.consistency.rules import AUTO, Rules
 from routing.policy import choose
 from routing.request.command_progress import CommandProgress
 from routing.request.read import Read
@@ -284,6 +284,15 @@ class World:
         level = LEVELS[(number + (1, -1)[which]) % len(LEVELS)]
         self.session.adjust(Rules(level, rules.scope, 0.25, TimeoutPolicy.PRIMARY, STALENESS))
 
+    def chooses_auto(self, which: int) -> None:
+        """Let reads wait where that is worth it; by `which`, it is not."""
+        rules = self.session.rules
+        self.session.adjust(Rules(rules.level, rules.scope, AUTO, rules.on_timeout, STALENESS))
+        self.topology.primary_share.share = (0.99, 0.01)[which]
+        for server in self.topology.servers:
+            server.answer_times.answered(0.001, 0.0)
+            server.answer_times.caught_up(0.1, 0.1, self.now)
+
     def another_reads(self, which: int) -> None:
         """Let another session of the scope be shown something by a replica."""
         server = self.topology.replicas[which]
@@ -337,6 +346,7 @@ HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
     *(World.another_waits, World.waits_end, World.takes_its_time, World.has_little_time),
     *(World.gives_many, World.chooses_a_level, World.another_reads, World.is_settled),
     *(World.is_looked_at, World.lags, World.is_read_though_it_lags, World.is_logged),
+    World.chooses_auto,
 ]
 happenings = st.tuples(
     st.one_of(
@@ -377,6 +387,10 @@ def check(world: World) -> None:
         *(chosen.reason, chosen.proof, chosen.confirm),
     )
     assert not stands.confirm
+    if stands.proof is Proof.PRIMARY:
+        assert session.rules.is_auto
+        assert session.rules.level is Level.READ_OWN_WRITES
+        return
     if best_effort:
         assert stands.proof is Proof.NONE
         return
