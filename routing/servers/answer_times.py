@@ -14,6 +14,8 @@ _FALL: Final = 0.5
 _LONGER: Final = 1 / 32
 _SHORTER: Final = 1 / 4
 """An answer that came sooner counts more: then long statements hardly move the figure."""
+_MOST: Final = 2.0
+"""A delay of more than so many usual ones counts as that: one stall of the machine is no lag."""
 _LONG_AFTER: Final = 10.0
 
 
@@ -55,6 +57,7 @@ class AnswerTimes:
         if delay > _LONG_AFTER * waited:
             self.catch_up = min(self.catch_up, delay) if known else 0.0
         elif known:
+            delay = min(delay, _MOST * self.catch_up) if self.catch_up > 0 else delay
             self.catch_up += (delay - self.catch_up) * (_RISE if delay > self.catch_up else _FALL)
         else:
             self.catch_up = delay

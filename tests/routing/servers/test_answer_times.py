@@ -66,6 +66,16 @@ def test_a_delay_that_falls_is_believed_sooner() -> None:
     assert falling.remaining(10.0, 10.0) == pytest.approx(0.0025)
 
 
+def test_one_stall_is_no_lag_and_a_lag_is_noticed_all_the_same() -> None:
+    figures = AnswerTimes()
+    figures.caught_up(0.0004, 0.0004, 10.0)
+    figures.caught_up(0.2, 0.2, 10.0)
+    assert figures.remaining(10.0, 10.0) == pytest.approx(0.0005)
+    for _ in range(40):
+        figures.caught_up(0.2, 0.2, 10.0)
+    assert figures.remaining(10.0, 10.0) == pytest.approx(0.2, rel=0.05)
+
+
 def test_a_wait_that_ran_out_took_longer_than_its_budget() -> None:
     figures = AnswerTimes()
     figures.caught_up(0.001, 0.001, 10.0)
