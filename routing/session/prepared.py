@@ -93,6 +93,7 @@ class PreparedStatement:
     """
 
     __slots__ = (
+        "_elsewhere",
         "_long_parts",
         "_long_size",
         "asks_cursor",
@@ -139,6 +140,20 @@ class PreparedStatement:
         self.long_data_sent = False
         self.spoilt = False
         self.asks_cursor = False
+        self._elsewhere: Statement | None = None
+
+    def executed_in(self, schema: str) -> Statement | None:
+        """Its statement, executed while this is the default schema.
+
+        Its names are those of the schema where it was prepared. They are resolved only where that
+        is another one, since most sessions keep theirs.
+        """
+        statement = self.statement
+        if statement is None or schema == self.schema:
+            return statement
+        if self._elsewhere is None:
+            self._elsewhere = statement.reading_in(self.schema)
+        return self._elsewhere
 
     def is_read_alike(self, state: Session) -> bool:
         """Whether a server would read its text today as it did when it was prepared."""

@@ -152,12 +152,16 @@ class Statement:
         return NOT_PLAIN
 
     def prepared_in(self, schema: str) -> "Statement":
-        """The same, prepared in a default schema: there it runs, whichever is the default later."""
-        tables = None if self.tables is None else self.tables.within(schema)
-        if tables == self.tables and not any(hold.name.startswith(".") for hold in self.holds):
+        """The same, prepared in a default schema, of which the locks are that it takes."""
+        if not any(hold.name.startswith(".") for hold in self.holds):
             return self
-        holds = tuple([hold.named_in(schema) for hold in self.holds])
-        return replace(self, holds=holds, tables=tables)
+        return replace(self, holds=tuple([hold.named_in(schema) for hold in self.holds]))
+
+    def reading_in(self, schema: str) -> "Statement":
+        """The same, reading from tables of a default schema, whichever is the default later."""
+        if self.tables is None:
+            return self
+        return replace(self, tables=self.tables.within(schema))
 
     def kept_prepared(self) -> "Statement":
         """The same, if it is a read that was prepared on the primary, and runs nowhere else."""

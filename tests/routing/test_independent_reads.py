@@ -350,8 +350,8 @@ def test_that_names_are_to_be_asked_anew_is_noted_where_it_helps() -> None:
 def test_a_prepared_statement_reads_where_it_was_prepared() -> None:
     world = World()
     world.write(11, OF_B)
-    prepared = READ_A.prepared_in("app")
+    prepared = READ_A.reading_in("app")
     world.session.schema = "other"
     world.is_independent(prepared)
     world.session.schema = "app"
-    assert world.decide(READ_A.prepared_in("other")).independence is None
+    assert world.decide(READ_A.reading_in("other")).independence is None

@@ -123,7 +123,7 @@ class FastRequests(FastPath):
         prepared = self._prepared.of(packet)
         if prepared is None or not _is_alone(packet, prepared) or self._prepared.cursors:
             return False
-        statement = prepared.statement
+        statement = prepared.executed_in(self._state.schema)
         if statement is None or statement.plain != PLAIN_READ:
             return False
         if not (self._state.plain or self._become_plain()):

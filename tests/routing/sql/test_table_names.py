@@ -117,11 +117,12 @@ def test_columns_and_aliases_that_cannot_be_tables_are_no_names() -> None:
     assert ("app", "posts") in found.names
 
 
-def test_a_prepared_statement_reads_in_the_schema_where_it_was_prepared() -> None:
-    prepared = of("SELECT * FROM a, Other.b").prepared_in("App")
+def test_a_statement_reads_in_a_schema_whichever_is_the_default_later() -> None:
+    prepared = of("SELECT * FROM a, Other.b").reading_in("App")
     assert prepared.tables is not None
     assert prepared.tables.within("elsewhere").references == {("app", "a"), ("other", "b")}
-    assert of("SELECT 1").prepared_in("app") == of("SELECT 1")
+    unknown = of("SELECT f()")
+    assert unknown.reading_in("app") is unknown
 
 
 def catalogue(engine: str = "InnoDB", schema: str = "app") -> Catalogue:

@@ -190,7 +190,7 @@ def _is_outside(context: CommandContext, holder: ServerConnection) -> bool:
 
 def _executed(context: CommandContext, prepared: PreparedStatement) -> Statement | None:
     """What an execution runs, classified with its views; None if the text was not classified."""
-    statement = prepared.statement
+    statement = prepared.executed_in(context.state.schema)
     if statement is not None and statement.identifiers:
         return context.views.classify(statement)
     return statement
