@@ -17,7 +17,8 @@ class KnownTables:
       answer has and the log does not show, and read by an older one;
     - shows no transaction since that may have defined anything.
 
-    What the answer may show is bounded by a later look at the primary (`Observations.bound`).
+    What the answer may show is bounded by a later look at the primary (`Observations.bound`). Where
+    it is the same as the answer before, that one goes on being used, as long as the log allows.
 
     Attributes:
         outdated: something may have been defined since, which an answer of now would show.
@@ -30,7 +31,7 @@ class KnownTables:
         self._executed: GtidSet | None = None  # what the primary had before it was asked, or more
         self._look = 0  # at the primary, the last that had begun when it had answered
         self._term = 0
-        self._version: int | None = None  # of the log, in which the answer counts
+        self._version: int | None = None  # of the log, in which it counts, or an equal one before
         # The last names that were looked up, and what they mean.
         self._names: TableNames | None = None
         self._schema = ""
@@ -46,11 +47,12 @@ class KnownTables:
             look: how many looks at the primary had begun by then (`Observations.looks`).
             term: the primary's (`Topology.term`).
         """
+        if meanings is not self._meanings or term != self._term:
+            self._version = self._names = None
         self._meanings = meanings
         self._executed = executed
         self._look = look
         self._term = term
-        self._version = self._names = None
         self.outdated = False
 
     def base_tables(self, names: TableNames, schema: str, topology: Topology) -> BaseTables | None:
@@ -71,18 +73,14 @@ class KnownTables:
 
     def _counts(self, log: TransactionTables, topology: Topology) -> bool:
         """Whether no name has another meaning, as far as the primary's log is read."""
-        executed = self._executed
-        if executed is None or self._term != topology.term or not self._stands(log, executed):
+        executed, is_primary = self._executed, self._term == topology.term
+        if is_primary and self._version == log.version:
+            return True
+        if executed is None or not is_primary or not log.definitions_stand(executed):
             self.outdated = log.definitions_stand(topology.primary.applied)
             return False
-        if self._version == log.version:
-            return True
         bound = topology.observations.bound
         if bound is None or bound.look <= self._look or not log.read_through.covers(bound.gtids):
             return False
         self._version = log.version
         return True
-
-    def _stands(self, log: TransactionTables, executed: GtidSet) -> bool:
-        """Whether the log shows nothing that may have been defined since."""
-        return self._version == log.version or log.definitions_stand(executed)

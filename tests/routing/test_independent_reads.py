@@ -66,10 +66,11 @@ class World:
         self.asks("1-10")
         self.looks("1-10")
 
-    def asks(self, executed: str) -> None:
-        """The primary, which is known to have these, says what names mean."""
+    def asks(self, executed: str | None, same: TableMeanings | None = None) -> None:
+        """The primary, which is known to have these, says what names mean; perhaps the same."""
         looks, term = self.topology.observations.looks, self.topology.term
-        self.session.known_tables.take(meanings(), numbers(executed), looks, term)
+        gtids = None if executed is None else numbers(executed)
+        self.session.known_tables.take(same or meanings(), gtids, looks, term)
 
     def looks(self, executed: str) -> None:
         """The monitor finds that the primary has these, or is committing them."""
@@ -305,6 +306,47 @@ def test_names_count_as_soon_as_the_log_shows_all_that_their_answer_may_show() -
     world.waits("11")
     world.looks("1-11")
     world.is_independent()
+
+
+@pytest.mark.parametrize("executed", ["1-10", "1-12", None])
+def test_the_same_answer_anew_interrupts_nothing(executed: str | None) -> None:
+    world = World()
+    same = meanings()
+    world.asks("1-10", same)
+    world.looks("1-10")
+    world.write(11, OF_B)
+    world.is_independent()
+    world.asks(executed, same)
+    world.is_independent()
+
+
+def test_the_same_answer_anew_is_needed_behind_a_definition() -> None:
+    world = World()
+    same = meanings()
+    world.asks("1-10", same)
+    world.looks("1-10")
+    world.write(11, OF_B)
+    world.is_independent()
+    world.tables.add_opaque(Gtid(U, 12))
+    world.replica.add_proof(numbers("1-12"), world.replica.epoch)
+    world.write(13, OF_B)
+    world.asks("1-11", same)  # before the definition
+    world.waits("11:13")
+    world.asks("1-12", same)
+    world.waits("11:13")  # it may show more than that
+    world.looks("1-12")
+    world.is_independent()
+
+
+def test_the_same_answer_from_another_primary_is_bounded_anew() -> None:
+    world = World()
+    same = meanings()
+    world.asks("1-10", same)
+    world.looks("1-10")
+    world.write(11, OF_B)
+    world.is_independent()
+    world.session.known_tables.take(same, numbers("1-10"), 1, world.topology.term + 1)
+    world.waits("11")
 
 
 def test_a_replica_that_has_everything_is_known_as_before() -> None:
