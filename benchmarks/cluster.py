@@ -227,7 +227,7 @@ class Cluster:
             f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}';"
             f"GRANT ALL ON *.* TO {USER}@'%';"
             f"CREATE USER {MONITOR}@'%' IDENTIFIED BY '{PASSWORD}';"
-            f"GRANT REPLICATION CLIENT ON *.* TO {MONITOR}@'%';"
+            f"GRANT REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO {MONITOR}@'%';"
             f"GRANT SELECT ON performance_schema.* TO {MONITOR}@'%';"
             "CREATE USER replica@'%' IDENTIFIED BY 'replica';"
             "GRANT REPLICATION SLAVE ON *.* TO replica@'%';"

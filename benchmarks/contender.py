@@ -207,6 +207,8 @@ class Tidegate(Proxy):
             *("--primary", f"127.0.0.1:{self.cluster.primary.port}", "--replicas", replicas),
             *("--server-tls", "disabled", "--metrics", f"127.0.0.1:{self._metrics}"),
             *("--monitor-user", MONITOR, "--monitor-password-file", str(password)),
+            *_unless_given("--scope", "connection", self._options),  # what Router promises
+            *_unless_given("--table-dependencies", "off", self._options),
             *(["--routing-log", str(self.directory / "routing")] if self._routing_log else []),
             *self._options,
         ]
@@ -232,11 +234,16 @@ class Tidegate(Proxy):
         return sum(int(float(line.rpartition(" ")[2])) for line in samples)
 
 
+def _unless_given(name: str, value: str, options: Sequence[str]) -> Sequence[str]:
+    return () if name in options else (name, value)
+
+
 _SHARING = ("--connection-sharing", "on", "--wait-budget", "5s")
 VARIANTS: Mapping[str, Sequence[str]] = {
     "best-effort": ("--consistency", "BEST_EFFORT"),
     "bounded": ("--consistency", "BOUNDED_STALENESS(1s)", "--monitor-interval", "500ms"),
     "user": ("--consistency", "READ_OWN_WRITES", "--scope", "user"),
+    "default": ("--scope", "user", "--table-dependencies", "auto"),
     "monotonic": ("--consistency", "MONOTONIC_READS"),
     "all-writes": ("--consistency", "READ_ALL_WRITES"),
     "all-writes-proxy": ("--consistency", "READ_ALL_WRITES", "--scope", "proxy"),

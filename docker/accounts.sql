@@ -8,7 +8,7 @@ GRANT ALL ON app.* TO 'app'@'%';
 
 -- Tidegate watches the servers with this account.
 CREATE USER 'monitor'@'%' IDENTIFIED BY 'monitor-demo';
-GRANT REPLICATION CLIENT ON *.* TO 'monitor'@'%';
+GRANT REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO 'monitor'@'%';
 GRANT SELECT ON performance_schema.replication_applier_filters TO 'monitor'@'%';
 GRANT SELECT ON performance_schema.replication_connection_status TO 'monitor'@'%';
 GRANT SELECT ON performance_schema.replication_applier_status_by_worker TO 'monitor'@'%';

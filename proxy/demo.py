@@ -157,6 +157,8 @@ async def _proxy(
         *replicas,
         "--consistency",
         setting.level,
+        "--scope",
+        "connection",
         "--wait-budget",
         setting.budget,
         "--proxy-name",

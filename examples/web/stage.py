@@ -147,6 +147,7 @@ async def _proxy(servers: Servers, keys: Path, wait_budget: str) -> AsyncIterato
         *(sys.executable, "-m", "proxy.cli", "run", "--listen", "127.0.0.1:0"),
         *("--primary", str(servers.primary), "--replicas", ",".join(map(str, servers.replicas))),
         *("--token-key-file", str(keys), "--wait-budget", wait_budget),
+        *("--scope", "connection"),  # the token says what else a request must see
         stderr=asyncio.subprocess.PIPE,
     )
     output = bytearray()

@@ -150,7 +150,7 @@ def _of_rights(config: Config, facts: ServerFacts) -> _Judged:
 
 
 def _of_primary(config: Config, facts: ServerFacts) -> _Judged:
-    if config.table_dependencies == "auto":
+    if config.table_dependencies == "auto" and config.topology != "group":
         yield from _of_tables(config, facts)
     if facts.is_on("read_only"):
         follows = config.failover != "off"
@@ -174,7 +174,7 @@ def _of_tables(config: Config, facts: ServerFacts) -> _Judged:
             f"{facts.refusals['replicas']}; GRANT REPLICATION SLAVE ON *.* TO {config.monitor_user}"
         )
     if cause:
-        yield Severity.WARNING, f"table-dependencies has no effect: {cause}"
+        yield Severity.NOTE, f"table-dependencies has no effect: {cause}"
 
 
 def _of_replica(config: Config, facts: ServerFacts) -> _Judged:

@@ -89,7 +89,7 @@ class Config:
     socket_mode: str = "0777"
     consistency: Level = Level.READ_OWN_WRITES
     staleness: float = 0.0
-    scope: Scope = Scope.CONNECTION
+    scope: Scope = Scope.USER
     wait_budget: WaitBudget = 0.25
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
     transaction_reads: TransactionReads = TransactionReads.SPLIT
@@ -128,7 +128,7 @@ class Config:
     monitor_interval: float = 1.0
     heartbeat_table: str | None = None
     binlog_lag: Switch = "off"
-    table_dependencies: TableDependencies = "off"
+    table_dependencies: TableDependencies = "auto"
     table_dependencies_rate: int = 16 << 20
     workers: int = 1
     proxy_name: str = field(default_factory=_default_name)
@@ -302,8 +302,6 @@ class Config:
     def _unread_logs(self) -> Iterator[str]:
         if self.binlog_lag == "on" and self.monitor_user is None:
             yield "binlog-lag has no effect without monitor-user"
-        if self.table_dependencies == "auto" and self.monitor_user is None:
-            yield "table-dependencies has no effect without monitor-user"
 
     def _unused_zones(self) -> Iterator[str]:
         zones = {place.zone for place in self.servers.values()}

@@ -40,7 +40,7 @@ OPTIONS: Final = (
         "scope",
         values.scope,
         "SCOPE",
-        "whose writes count as a session's own (default connection)",
+        "whose writes count as a session's own (default user)",
         _GROUP,
         choices=tuple(Scope),
     ),

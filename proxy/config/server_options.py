@@ -132,7 +132,7 @@ OPTIONS: Final = (
         values.choice(values.words(TableDependencies)),
         "MODE",
         "whether to read in the primary's binary log which tables transactions change (default"
-        " off)",
+        " auto)",
         _GROUP,
         choices=values.words(TableDependencies),
     ),

@@ -75,6 +75,8 @@ class TransactionFollower:
             self._term = -1
         elif shared.config.table_dependencies == "off":
             self.leave("off")
+        elif topology.group:
+            self.leave("the members of a group need not commit in the order of one's log")
         elif self._term != topology.term:
             self.leave(_ANOTHER if self._term >= 0 else _BEGINS)
             self._term = topology.term

@@ -437,6 +437,11 @@ class ScopeState:
 
 ScopeKey = tuple[Scope, str]
 
+# Members of enums, looked up once.
+_USER: Final = Scope.USER
+_APPLICATION: Final = Scope.APPLICATION
+_OF_PROXY: Final = (Scope.PROXY, "")
+
 
 class Scopes:
     """The wider scopes that are alive: least recently used first.
@@ -512,7 +517,12 @@ class Scopes:
     def alive(self, user: str, application: str) -> list[ScopeState]:
         """Those of a statement's wider scopes that somebody reads in."""
         states = self._states
-        return [states[key] for key in keys_of(user, application) if key in states]
+        found: list[ScopeState] = []
+        for key in keys_of(user, application):
+            state = states.get(key)
+            if state is not None:
+                found.append(state)
+        return found
 
     def writers_elsewhere(self, user: str, application: str) -> Sequence[ScopeWriter]:
         """The writers that record what a session does for other workers."""
@@ -636,4 +646,4 @@ def _used_at(kept: KeptScope) -> float:
 def keys_of(user: str, application: str) -> tuple[ScopeKey, ...]:
     """The keys of a statement's wider scopes."""
     # All sessions that name no application share one scope.
-    return (Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application)
+    return _OF_PROXY, (_USER, user), (_APPLICATION, application)

@@ -35,6 +35,10 @@ NO_ROLE: Final = "NONE"
 _WAIT_TIMEOUT_S: Final = 28800
 """wait_timeout of a server with default settings."""
 
+# Members of enums, looked up once.
+_CONNECTION: Final = Scope.CONNECTION
+_USER: Final = Scope.USER
+_APPLICATION: Final = Scope.APPLICATION
 _NO_SERVERS: Final[frozenset[Server]] = frozenset()  # one for all sessions
 _ORDERED: Final = frozenset(
     {
@@ -182,12 +186,12 @@ class Session:
     def reading(self, rules: Rules, term: int, now: float) -> ScopeState:
         """The scope that a read under these rules reads in."""
         kind = rules.scope
-        if kind is Scope.CONNECTION:
+        if kind is _CONNECTION:
             return self.own_scope
         remembers = rules.level in REMEMBERING
-        if kind is Scope.USER:
+        if kind is _USER:
             return self.scopes.get(kind, self.user, term, now, remembers)
-        if kind is Scope.APPLICATION:
+        if kind is _APPLICATION:
             return self.scopes.get(kind, rules.application, term, now, remembers)
         return self.scopes.get(kind, "", term, now, remembers)
 

@@ -44,7 +44,7 @@ SUITE = Suite(
         " takes every password by caching_sha2_password; the login itself succeeds.",
         "test_sa_transaction": "tests that write on one connection and look for it on another,"
         " sooner than a replica has it; which of them fail is a matter of time. READ_OWN_WRITES"
-        " with `scope = connection`, the default, does not promise that; `scope = user` does"
+        " with `scope = connection` does not promise that; `scope = user` does"
         " (see aiomysql-user).",
     },
 )

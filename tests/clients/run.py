@@ -2,7 +2,7 @@
 
 Each suite is fetched by pip, npm or apt, from where this machine's configuration says, into
 .cache/clients; interpreters that are missing are installed by apt. A primary and two replicas are
-started, and `tidegate run` before them with its defaults: READ_OWN_WRITES, scope connection. A
+started, and `tidegate run` before them: READ_OWN_WRITES for each connection, the narrowest scope. A
 suite runs twice, and every test that ends otherwise through Tidegate is told. What the suites
 print is in .cache/clients/results.
 """

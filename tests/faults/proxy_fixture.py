@@ -27,6 +27,7 @@ from proxy.shared.idle_release import IdleRelease
 from proxy.shared.idle_timeout import IdleTimeout
 from proxy.shared.shared import Shared
 from proxy.tls.materials import Materials, build, make_key_ring
+from routing.consistency.decision import Scope
 from tests.faults import garbage
 from tests.faults.client import PASSWORD, Client
 
@@ -160,6 +161,9 @@ async def before(
         "connect_timeout": 5.0,
         "handshake_timeout": 10.0,
         "proof_max_age": 3600.0,  # or some reads have a question in front, by the clock
+        # Tests that want others say so: with these, the fewest questions are asked.
+        "scope": Scope.CONNECTION,
+        "table_dependencies": "off",
     }
     if cluster is None:
         settings["view_age"] = 0.0  # scripts answer no questions about views

@@ -52,7 +52,7 @@ OTHER: dict[str, object] = {
     "topology": "auto",
     "listen": ":7000",
     "consistency": "BOUNDED_STALENESS(5s)",
-    "scope": "user",
+    "scope": "connection",
     "failover": "read_only",
     "on-timeout": "error",
     "transaction-reads": "primary",
@@ -239,13 +239,13 @@ def test_keys_that_were_made_stay(folder: Folder) -> None:
 
 
 def test_tables_are_applied_and_listeners_are_not_opened(folder: Folder) -> None:
-    tables = '[users.app]\nscope = "user"\n[listeners.":7001"]\nscope = "user"\n'
+    tables = '[users.app]\nscope = "connection"\n[listeners.":7001"]\nscope = "connection"\n'
     folder.write(BASE, tables)
     found = folder.source.look()
     assert found.applied == ("users",)
     assert found.needs_restart == ('[listeners."0.0.0.0:7001"]',)
     assert found.config.addresses == folder.source.config.addresses
-    own = '[listeners."127.0.0.1:6446"]\nscope = "user"\n'  # that of `listen`
+    own = '[listeners."127.0.0.1:6446"]\nscope = "connection"\n'  # that of `listen`
     folder.write(BASE, own)
     found = folder.source.look()
     assert (found.applied, found.needs_restart) == (("listeners",), ())
@@ -255,7 +255,7 @@ def test_tables_are_applied_and_listeners_are_not_opened(folder: Folder) -> None
 
 
 def test_a_listener_that_goes_stays_open_until_the_restart(folder: Folder) -> None:
-    folder.write(BASE, '[listeners.":7001"]\nscope = "user"\n')
+    folder.write(BASE, '[listeners.":7001"]\nscope = "connection"\n')
     given = folder.read()
     source = Source(folder.read, given, given, folder.source.ring)
     folder.write(BASE, '[listeners.":7001"]\nscope = "proxy"\n')

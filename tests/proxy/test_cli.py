@@ -118,7 +118,7 @@ def test_check_prints_what_would_run_without_secrets(
 
 
 @pytest.mark.parametrize(("scope", "notes"), [("connection", 1), ("user", 0)])
-def test_check_says_what_the_default_scope_leaves_out(
+def test_check_says_what_the_narrowest_scope_leaves_out(
     capsys: pytest.CaptureFixture[str], scope: str, notes: int
 ) -> None:
     assert cli.main(["check", "--primary", "db1", "--replicas", "db2", "--scope", scope]) == 0

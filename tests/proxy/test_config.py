@@ -356,7 +356,7 @@ def test_default_rules() -> None:
         Level.BOUNDED_STALENESS, Scope.PROXY, 1.0, TimeoutPolicy.ERROR, 0.5, ""
     )
     assert load(None, PRIMARY).rules == Rules(
-        Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY
+        Level.READ_OWN_WRITES, Scope.USER, 0.25, TimeoutPolicy.PRIMARY
     )
 
 

@@ -62,16 +62,16 @@ def test_all_tables_and_keys(path: Path) -> None:
 
 def test_the_listen_address_may_have_rules_and_is_one_address(path: Path) -> None:
     config = from_text(
-        path, '[listeners."127.0.0.1:6447"]\n[listeners."127.0.0.1:6446"]\nscope = "user"\n'
+        path, '[listeners."127.0.0.1:6447"]\n[listeners."127.0.0.1:6446"]\nscope = "proxy"\n'
     )
     assert config.addresses == (config.listen, SECOND)
-    assert config.rules_for("u", "s", config.listen).scope is Scope.USER
-    assert config.rules_for("u", "s", SECOND).scope is Scope.CONNECTION
+    assert config.rules_for("u", "s", config.listen).scope is Scope.PROXY
+    assert config.rules_for("u", "s", SECOND).scope is Scope.USER
 
 
 SETTINGS = {
     "consistency": ("STRONG", "MONOTONIC_READS", "BEST_EFFORT"),
-    "scope": ("user", "application", "proxy"),
+    "scope": ("connection", "application", "proxy"),
     "wait-budget": ("1s", "2s", "3s"),
     "on-timeout": ("error", "stale", "primary"),
     "application": ("a", "b", "c"),

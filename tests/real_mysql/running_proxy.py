@@ -70,6 +70,9 @@ class RunningProxy:
             "wait_budget": "3s",
             "drain_timeout": "500ms",  # tests end amid transactions
             "connection_sharing_delay": "1h",  # what rests must not depend on the machine
+            # Tests that want others say so: with these, the fewest questions are asked.
+            "scope": "connection",
+            "table_dependencies": "off",
             **options,
         }
         self.command = [sys.executable, "-m", module, "run"]

@@ -25,6 +25,7 @@ def check(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "monitor-user": MONITOR_USER,
         "monitor-password-file": str(password),
         "rsa-key": str(cluster.rsa_key),
+        "table-dependencies": "off",
     }
 
     def check(**changed: str) -> tuple[int, list[str]]:
@@ -202,6 +203,18 @@ def test_what_finding_replicas_needs_is_told(check: Check, cluster: Cluster) -> 
     replica.start("--report-host=")
     _, findings = check(topology="auto")
     assert any(line.startswith("replica1: note: report_host is empty") for line in findings)
+
+
+def test_what_table_dependencies_need_is_told(check: Check, cluster: Cluster) -> None:
+    cluster.primary.query("REVOKE IF EXISTS REPLICATION SLAVE ON *.* FROM monitor")
+    status, (finding,) = check(table_dependencies="auto")
+    assert status == 0
+    assert finding.startswith("primary: note: table-dependencies has no effect: ")
+    needs = "GRANT REPLICATION SLAVE ON *.* TO monitor"
+    assert finding.endswith(needs)
+    cluster.primary.query(needs)
+    cluster.wait_caught_up()
+    assert check(table_dependencies="auto") == (0, [])
 
 
 def test_without_an_account_nothing_can_be_asked(

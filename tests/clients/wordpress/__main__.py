@@ -2,8 +2,9 @@
 
 An author installs it, logs in, and publishes, edits, comments on and deletes posts; behind each
 step others look for it at once, and every page opens a connection of its own. This is done at the
-primary; through Tidegate with the settings of docs/web-applications.md; and with its defaults,
-where a connection sees only its own writes. There pages must be stale, or nothing would be proved.
+primary; through Tidegate with the settings of docs/web-applications.md; and with scope
+`connection`, where a connection sees only its own writes. There pages must be stale, or nothing
+would be proved.
 """
 
 from __future__ import annotations

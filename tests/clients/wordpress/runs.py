@@ -12,6 +12,7 @@ from tests.clients.wordpress.blog import Blog
 from tests.clients.wordpress.site import site
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.template import MONITOR_USER
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "web-applications.md"
 """Where the settings stand that are tested here."""
@@ -65,7 +66,7 @@ class Seen:
 
 
 def ways() -> list[Way]:
-    """The primary itself, each of the page's settings, and none, where pages are stale.
+    """The primary itself, each of the page's settings, and another, where pages are stale.
 
     Raises:
         ValueError: the page gives no settings.
@@ -79,7 +80,8 @@ def ways() -> list[Way]:
         Way(f"{name}: {', '.join(f'`{line}`' for line in text.splitlines())}", text)
         for name, text in blocks
     ]
-    return [Way("directly", None), *settings, Way("Tidegate's defaults", "", stale=True)]
+    narrow = 'scope = "connection"'
+    return [Way("directly", None), *settings, Way(f"`{narrow}`", f"{narrow}\n", stale=True)]
 
 
 def run(cluster: Cluster, way: Way, posts: int) -> Seen:
@@ -89,6 +91,7 @@ def run(cluster: Cluster, way: Way, posts: int) -> Seen:
         RuntimeError: WordPress does not do what it is asked for, or Tidegate told of an exception
             or of a stale read.
     """
+    cluster.primary.query(f"GRANT REPLICATION SLAVE ON *.* TO {MONITOR_USER}")
     for replica in cluster.replicas:
         replica.set_source_delay(1)
     if way.settings is None:
@@ -97,7 +100,8 @@ def run(cluster: Cluster, way: Way, posts: int) -> Seen:
     configuration.write_text(way.settings)
     name = f"wordpress-{uuid.uuid4().hex[:8]}"
     # On a slow machine, tests wait longer than a proxy does by default: here that would be seen.
-    options = {"config": str(configuration), "wait_budget": "250ms"}
+    options: dict[str, str | None] = {"config": str(configuration), "wait_budget": "250ms"}
+    options |= {"scope": None, "table_dependencies": None}  # as the file says, or by default
     proxy = RunningProxy(cluster, name, options)
     try:
         pages, stale, errors = _write(
