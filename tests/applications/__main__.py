@@ -1,7 +1,7 @@
 """Run small applications on common frameworks, by the recipes of docs/applications.md.
 
 Each is fetched by pip or npm into .cache/clients, and run at a real primary with two replicas, once
-as they are and once one second late, through Tidegate with scope `user`. A recipe has to bring 90%
+as they are and once one second late, through Tidegate with its defaults. A recipe has to bring 90%
 of the reads to replicas that are not late, and no page may lack what was written before it.
 """
 

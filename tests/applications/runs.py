@@ -12,6 +12,7 @@ from tests.applications.runtimes import BY_PROXY, PER_REQUEST, served
 from tests.clients.suite import PASSWORD, USER
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.template import MONITOR_USER
 
 PAGES = 200
 
@@ -41,7 +42,7 @@ class Seen:
 
 
 def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
-    """Run an application once, on a database of its own, with scope `user`.
+    """Run an application once, on a database of its own, with the default scope, `user`.
 
     Raises:
         RuntimeError: the proxy told of an exception, or of a stale read.
@@ -53,7 +54,8 @@ def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
     primary.query("DROP DATABASE IF EXISTS pages")
     primary.query("CREATE DATABASE pages")
     cluster.wait_caught_up()
-    options: dict[str, str | None] = {"scope": "user"}
+    primary.query(f"GRANT REPLICATION SLAVE ON *.* TO {MONITOR_USER}")
+    options: dict[str, str | None] = {"scope": None, "table_dependencies": None}
     if recipe.framework in BY_PROXY:
         for name, value in tomllib.loads(recipe.lines).items():
             options[name.replace("-", "_")] = str(value)

@@ -101,6 +101,16 @@ async def test_the_option_is_followed_while_it_runs() -> None:
         assert "monitor-user" in proxy.shared.topology.transaction_tables.cause
 
 
+async def test_a_group_is_not_followed() -> None:
+    async with followed() as proxy:
+        await active(proxy)
+        proxy.shared.topology.group = "11111111-1111-1111-1111-111111111111"
+        await eventually(lambda: proxy.shared.topology.current_tables is None)
+        assert "group" in proxy.shared.topology.transaction_tables.cause
+        proxy.shared.topology.group = ""
+        await active(proxy)
+
+
 async def test_who_may_not_read_it_is_told_what_to_grant_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
