@@ -129,7 +129,7 @@ class Config:
     heartbeat_table: str | None = None
     binlog_lag: Switch = "off"
     table_dependencies: TableDependencies = "auto"
-    table_dependencies_rate: int = 16 << 20
+    table_dependencies_rate: int = 1 << 20
     workers: int = 1
     proxy_name: str = field(default_factory=_default_name)
     client_tls: ClientTls = "preferred"

@@ -140,7 +140,7 @@ OPTIONS: Final = (
         "table-dependencies-rate",
         values.size(1 << 10, 1 << 40),
         "BYTES",
-        "bytes per second of that log, above which it is not read (default 16M)",
+        "bytes per second of that log, above which it is not read (default 1M)",
         _GROUP,
     ),
 )

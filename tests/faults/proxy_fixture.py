@@ -164,6 +164,7 @@ async def before(
         # Tests that want others say so: with these, the fewest questions are asked.
         "scope": Scope.CONNECTION,
         "table_dependencies": "off",
+        "table_dependencies_rate": 16 << 20,
     }
     if cluster is None:
         settings["view_age"] = 0.0  # scripts answer no questions about views

@@ -73,6 +73,7 @@ class RunningProxy:
             # Tests that want others say so: with these, the fewest questions are asked.
             "scope": "connection",
             "table_dependencies": "off",
+            "table_dependencies_rate": "16M",
             **options,
         }
         self.command = [sys.executable, "-m", module, "run"]
