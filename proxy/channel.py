@@ -142,6 +142,10 @@ class PacketChannel(asyncio.BufferedProtocol):
         """From now on read whatever comes, for this channel or for the next protocol object."""
         self._ahead = True
 
+    def pause(self) -> None:
+        """Read nothing until something is asked for that has not come."""
+        self.transport.pause_reading()
+
     def write_packet(self, payload: bytes, *, follows: bool = False) -> None:
         """Send a packet, or keep it to be sent together with the next one, if that `follows`.
 

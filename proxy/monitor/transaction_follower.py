@@ -34,6 +34,10 @@ _FARTHEST: Final = 50_000
 """How many transactions that the primary has already are read at most."""
 _PIECE: Final = 16 << 10
 """Bytes that are read in one go: some 40 small transactions, 2 ms in plain Python."""
+_PAUSE_S: Final = 0.005
+"""So long nothing is read when all has been read that had come: so the log of a busy primary wakes
+the worker 200 times a second, and not with each transaction. A read that would wait for less time
+than that waits."""
 _OVERDUE_S: Final = 30.0
 """What the primary has comes in its log in that time, or in none: then the log is read anew."""
 _ANOTHER: Final = "the primary is another one, or has begun anew"
@@ -209,6 +213,9 @@ class TransactionFollower:
                 if self._begun_at is None and tables.begun:
                     self._began(primary)
                     self._sync()
+            if tables.begun and len(received) < _PIECE:
+                connection.channel.pause()
+                await asyncio.sleep(_PAUSE_S)
 
     def _began(self, primary: Server) -> None:
         self._begun_at = self._awaited_at = self._shared.now()

@@ -210,6 +210,24 @@ def test_what_has_come_is_read_as_it_is_and_can_be_put_back(size: int) -> None:
     run(story())
 
 
+def test_a_reader_that_pauses_is_not_woken_by_what_comes() -> None:
+    async def story() -> None:
+        transport = FakeTransport()
+        channel = channel_on(transport)
+        channel.read_ahead()
+        transport.feed(b"one")
+        assert await channel.read_some() == b"one"
+        channel.pause()
+        transport.feed(b"two")
+        assert transport.waiting == 3
+        reading = asyncio.ensure_future(channel.read_some())
+        await settle()
+        transport.deliver()
+        assert await reading == b"two"
+
+    run(story())
+
+
 def test_tls_begins_behind_nothing_that_came_in_clear() -> None:
     """What was read ahead would pass for something that TLS has protected."""
 
