@@ -20,8 +20,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
-    # Short jobs: the JVM's second compiler would cost more than it saves.
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+    # Short jobs: the second compiler would cost more than it saves. Without it, Java keeps no more
+    # than 48 MB of compiled code, and is soon busy with making room for what other audits run.
+    os.environ.setdefault(
+        "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    )
     # One JVM keeps something of each of hundreds of audits; with 1 GB it sometimes ran out of it.
     os.environ.setdefault("SPARK_DRIVER_MEMORY", "3g")
     session = start_spark(tmp_path_factory.mktemp("spark") / "spark.log")
