@@ -225,12 +225,20 @@ class Tidegate(Proxy):
         """The sum of ``tidegate_probes_total``, from the metrics."""
         return self._counted("tidegate_probes_total")
 
-    def _counted(self, name: str) -> int:
+    def reads_on_replicas(self) -> int:
+        """Reads so far that replicas answered, by what they had, from the metrics."""
+        return self._counted("tidegate_statements_total", 'role="replica"', 'reason="read"')
+
+    def _counted(self, name: str, *labels: str) -> int:
         with urllib.request.urlopen(
             f"http://127.0.0.1:{self._metrics}/metrics", timeout=5
         ) as answer:
             lines = answer.read().decode().splitlines()
-        samples = [line for line in lines if line.startswith(name)]
+        samples = [
+            line
+            for line in lines
+            if line.startswith(name) and all(label in line for label in labels)
+        ]
         return sum(int(float(line.rpartition(" ")[2])) for line in samples)
 
 
@@ -240,6 +248,7 @@ def _unless_given(name: str, value: str, options: Sequence[str]) -> Sequence[str
 
 _SHARING = ("--connection-sharing", "on", "--wait-budget", "5s")
 VARIANTS: Mapping[str, Sequence[str]] = {
+    "auto": ("--wait-budget", "auto"),
     "best-effort": ("--consistency", "BEST_EFFORT"),
     "bounded": ("--consistency", "BOUNDED_STALENESS(1s)", "--monitor-interval", "500ms"),
     "user": ("--consistency", "READ_OWN_WRITES", "--scope", "user"),
