@@ -57,7 +57,7 @@ def test_names_of_files_stay_on_their_line(tmp_path: Path, monkeypatch: pytest.M
     from spark_jobs.records import take
 
     damaged = {"date=2026-11-30/\x1b[2J\n.jsonl": "cut short"}
-    monkeypatch.setattr(take, "_take", lambda *_, **__: take._Said(Counter(), damaged))
+    monkeypatch.setattr(take, "_take", lambda *_, **__: take._Done(Counter(), damaged))
     with pytest.raises(OSError, match=r"`date=2026-11-30/\\x1b\[2J\\n\.jsonl` \(cut short\)$"):
         take.by_hour(None, [], tmp_path)  # type: ignore[arg-type]  # it is not asked
 
