@@ -76,11 +76,12 @@ def whole(log: list[Record], day: Day) -> Audited:
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("shared")
-def test_nights_with_states(tmp_path: Path) -> None:
+@pytest.mark.parametrize("nights", [2, pytest.param(3, marks=pytest.mark.deep)])
+def test_nights_with_states(tmp_path: Path, nights: int) -> None:
     log, folder, out = slowed(), tmp_path / "log", tmp_path / "out"
     for day in DAYS:
         save(log, folder, day)
-    for day in DAYS:
+    for day in DAYS[:nights]:
         nightly.main(["--log", str(folder), "--out", str(out), "--date", str(day)])
         kept = out / "days" / f"date={day}" / "judgement=1"
         expected = whole(log, day)
