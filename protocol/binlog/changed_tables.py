@@ -14,7 +14,7 @@ from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.query_event import QueryEvent
 from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import TransactionPayload
-from protocol.errors import MalformedBinlogError, ProtocolError
+from protocol.errors import MalformedBinlogError, MalformedPacketError, ProtocolError
 from protocol.gtid import Gtid
 
 _KIB: Final = 1 << 10
@@ -151,9 +151,17 @@ class ChangeReader:
 
 
 def _sql(event: Event) -> bytes:
-    """The statement of a QUERY event that succeeded; else nothing."""
-    query = decode(event)
-    return query.sql if isinstance(query, QueryEvent) and query.error_code == 0 else b""
+    """The statement of a QUERY event that succeeded; else nothing.
+
+    Raises:
+        MalformedBinlogError: its body is malformed.
+    """
+    if event.type != EventType.QUERY:
+        return b""
+    try:
+        return QueryEvent.statement(event.body)
+    except MalformedPacketError as error:
+        raise MalformedBinlogError(event.position, f"{event.type_name}: {error}") from error
 
 
 def _unexpected(header: Header, problem: str) -> MalformedBinlogError:

@@ -81,6 +81,7 @@ class EventStream:
             if length == 0:
                 raise MalformedBinlogError(0, "an empty packet is no event")
             always = True
+            header: Header | None = None
             if data[begin] == _OK:
                 if length <= HEADER_BYTES:
                     raise MalformedBinlogError(0, f"{length - 1} bytes are too few for an event")
@@ -96,7 +97,7 @@ class EventStream:
             if len(data) - begin < length:
                 break
             offset = begin + length
-            event = self._take(data[begin:offset])
+            event = self._take(data[begin:offset], header)
             if event is not None:
                 found.append(event)
         del self._data[:offset]
@@ -120,17 +121,17 @@ class EventStream:
         claimed = "an event" if length is None else f"an event of {length} bytes"
         return MalformedBinlogError(0, f"{claimed} is in a packet of another length")
 
-    def _take(self, payload: bytes) -> Event | None:
+    def _take(self, payload: bytes, header: Header | None) -> Event | None:
+        """Take a whole packet; `header` is that of its event, if it has one."""
         if payload[0] == _ERR:
             self.ended, self.error = True, ErrPacket.parse(payload)
             return None
         if payload[0] == _EOF:
             self.ended = True
             return None
-        if payload[0] != _OK:
+        if header is None:
             raise MalformedBinlogError(0, f"a packet begins with {payload[0]:#04x}")
-        header = Header.parse(payload[1:])
         position = max(0, header.next_position - header.length)
         if self._parser.format is None and header.type in GtidEvent.TYPES:
             raise MalformedBinlogError(position, "a transaction comes before the log's format")
-        return self._parser.parse(payload[1:], position)
+        return self._parser.parse(payload[1:], position, header)

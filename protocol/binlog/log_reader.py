@@ -32,15 +32,21 @@ class EventParser:
         self.format: FormatDescription | None = None
         self._checksum = checksum
 
-    def parse(self, data: bytes, position: int) -> Event:
+    def parse(self, data: bytes, position: int, header: Header | None = None) -> Event:
         """Parses one event, from its header to its checksum.
+
+        Args:
+            data: the event.
+            position: where it begins in its file.
+            header: what `data` begins with, if that was parsed before.
 
         Raises:
             MalformedBinlogError: a length or a checksum is wrong.
         """
         if len(data) < HEADER_BYTES:
             raise MalformedBinlogError(position, f"{len(data)} bytes are too few for an event")
-        header = Header.parse(data)
+        if header is None:
+            header = Header.parse(data)
         if header.length != len(data):
             raise MalformedBinlogError(
                 position, f"an event claims {header.length} bytes, but has {len(data)}"

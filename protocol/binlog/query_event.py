@@ -96,6 +96,23 @@ class QueryEvent:
             raise MalformedPacketError("no NUL byte follows a schema's name")
         return cls(schema, reader.rest(), thread, seconds, error, status)
 
+    @staticmethod
+    def statement(body: bytes) -> bytes:
+        """The text of a statement that succeeded, of a body; b"" if it failed.
+
+        The settings before it are not read, which take longer than all else.
+
+        Raises:
+            MalformedPacketError: a length is beyond the end.
+        """
+        if len(body) < _FIXED.size:
+            raise MalformedPacketError("a statement's event ends within its lengths")
+        _, _, schema_bytes, error, status_bytes = _FIXED.unpack_from(body)
+        end = _FIXED.size + status_bytes + schema_bytes
+        if end >= len(body) or body[end]:
+            raise MalformedPacketError("no NUL byte follows a schema's name")
+        return body[end + 1 :] if error == 0 else b""
+
     def serialise(self) -> bytes:
         """The body."""
         schema = wire.encode_text(self.schema)

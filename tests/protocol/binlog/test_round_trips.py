@@ -117,7 +117,12 @@ def test_queries(
         StatusCode.UPDATED_DB_NAMES: b"\x02a\0bc\0",
     }
     event = QueryEvent(schema, sql, thread, seconds, error, status)
-    assert QueryEvent.parse(event.serialise()) == event
+    body = event.serialise()
+    assert QueryEvent.parse(body) == event
+    assert QueryEvent.statement(body) == (b"" if error else sql)
+    for end in range(len(body) - len(sql)):
+        with pytest.raises(MalformedPacketError):
+            QueryEvent.statement(body[:end])
     assert event.microseconds == microseconds
 
 
