@@ -62,6 +62,12 @@ ACCEPTED = (
         "FOUND_ROWS() beside the ROW_COUNT() of a write, which no statement could keep",
     ),
     Accepted(
+        r"^Query\(sql=.EXECUTE st1\W.*"
+        r"\n.*\n  direct +\d+: b'[\\x0-9-]{4,40}'\n  through +\d+: b'[\\x0-9-]{4,40}'",
+        "the same question in a statement that was prepared before",
+        before=r"PREPARE st1 FROM .*(FOUND_ROWS\(\).*ROW_COUNT\(\)|ROW_COUNT\(\).*FOUND_ROWS\(\))",
+    ),
+    Accepted(
         r"^OwnStatement\(.*\n.*\n  direct .*session_state=b'\\x02\\x011'.*"
         r"\n  through .*session_state=None",
         "settings of Tidegate's are no state of the server's session",
