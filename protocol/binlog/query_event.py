@@ -88,13 +88,11 @@ class QueryEvent:
         Raises:
             MalformedPacketError: a length is beyond the end.
         """
-        reader = wire.Reader(body)
-        thread, seconds, schema_bytes, error, status_bytes = _FIXED.unpack(reader.take(_FIXED.size))
-        status = _parse_status(reader.take(status_bytes))
-        schema = wire.decode_text(reader.take(schema_bytes))
-        if reader.u8():
-            raise MalformedPacketError("no NUL byte follows a schema's name")
-        return cls(schema, reader.rest(), thread, seconds, error, status)
+        fixed, status_end, schema_end = _places(body)
+        thread, seconds, _, error, _ = fixed
+        status = _parse_status(body[_FIXED.size : status_end])
+        schema = wire.decode_text(body[status_end:schema_end])
+        return cls(schema, body[schema_end + 1 :], thread, seconds, error, status)
 
     @staticmethod
     def statement(body: bytes) -> bytes:
@@ -105,13 +103,8 @@ class QueryEvent:
         Raises:
             MalformedPacketError: a length is beyond the end.
         """
-        if len(body) < _FIXED.size:
-            raise MalformedPacketError("a statement's event ends within its lengths")
-        _, _, schema_bytes, error, status_bytes = _FIXED.unpack_from(body)
-        end = _FIXED.size + status_bytes + schema_bytes
-        if end >= len(body) or body[end]:
-            raise MalformedPacketError("no NUL byte follows a schema's name")
-        return body[end + 1 :] if error == 0 else b""
+        (_, _, _, error, _), _, schema_end = _places(body)
+        return body[schema_end + 1 :] if error == 0 else b""
 
     def serialise(self) -> bytes:
         """The body."""
@@ -123,6 +116,24 @@ class QueryEvent:
             ),
             status, schema, b"\0", self.sql,
         ))  # fmt: skip
+
+
+def _places(body: bytes) -> tuple[tuple[int, int, int, int, int], int, int]:
+    """The fixed part of a body, and where the settings and the schema's name behind it end.
+
+    Raises:
+        MalformedPacketError: a length is beyond the end, or no NUL byte follows the schema's name.
+    """
+    if len(body) < _FIXED.size:
+        raise MalformedPacketError("a QUERY event ends within its fixed part")
+    thread, seconds, schema_bytes, error, status_bytes = _FIXED.unpack_from(body)
+    status_end = _FIXED.size + status_bytes
+    schema_end = status_end + schema_bytes
+    if schema_end >= len(body):
+        raise MalformedPacketError("a QUERY event ends within its schema's name")
+    if body[schema_end]:
+        raise MalformedPacketError("no NUL byte follows a schema's name")
+    return (thread, seconds, schema_bytes, error, status_bytes), status_end, schema_end
 
 
 def _parse_status(data: bytes) -> dict[int, bytes]:

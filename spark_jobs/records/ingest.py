@@ -115,25 +115,25 @@ def number(
             kept.append(strange)
     strange = strange.select(*numbering.KEY, "repeated", "missing", "hole", "since_us")
     found, repeated = strange.agg(fn.count("*"), fn.count_if("repeated")).collect()[0]
-    told = narrow.select("*", numbering.run_of().alias(numbering.KEY[0]))
+    joined = narrow.select("*", numbering.run_of().alias(numbering.KEY[0]))
     if found:
         handed = fn.broadcast(strange) if found <= _FEW else strange
-        told = told.join(handed, [*numbering.KEY], "left")
+        joined = joined.join(handed, [*numbering.KEY], "left")
     else:
         # No number is strange, so no later query needs a join.
         rest = strange.schema.fields[len(numbering.KEY) :]
         nothing = fn.lit(None)
-        told = told.withColumns({field.name: nothing.cast(field.dataType) for field in rest})
+        joined = joined.withColumns({field.name: nothing.cast(field.dataType) for field in rest})
     again = fn.lit(None).cast("string")
     missing, zero = fn.coalesce("missing", fn.lit(0)), fn.lit(0)
-    plain = told.withColumn("repeat", again)
+    plain = joined.withColumn("repeat", again)
     if repeated:
         of_number = Window.partitionBy(*numbering.KEY).orderBy("fingerprint", "file")
         other = fn.lag("fingerprint").over(of_number)
         same = fn.when(fn.col("fingerprint") == other, "same").otherwise("other")
         is_repeated = fn.coalesce("repeated", fn.lit(False))
         plain = plain.where(~is_repeated).unionByName(
-            told.where(is_repeated).withColumn("repeat", fn.when(other.isNotNull(), same))
+            joined.where(is_repeated).withColumn("repeat", fn.when(other.isNotNull(), same))
         )
     first = fn.isnull("repeat")
     return (

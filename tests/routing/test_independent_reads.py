@@ -308,25 +308,25 @@ def test_names_count_as_soon_as_the_log_shows_all_that_their_answer_may_show() -
     world.is_independent()
 
 
-@pytest.mark.parametrize("executed", ["1-10", "1-12", None])
-def test_the_same_answer_anew_interrupts_nothing(executed: str | None) -> None:
-    world = World()
-    same = meanings()
-    world.asks("1-10", same)
+def answered_once() -> tuple[World, TableMeanings]:
+    """A read is independent, by an answer that may come anew."""
+    world, answer = World(), meanings()
+    world.asks("1-10", answer)
     world.looks("1-10")
     world.write(11, OF_B)
     world.is_independent()
+    return world, answer
+
+
+@pytest.mark.parametrize("executed", ["1-10", "1-12", None])
+def test_the_same_answer_anew_interrupts_nothing(executed: str | None) -> None:
+    world, same = answered_once()
     world.asks(executed, same)
     world.is_independent()
 
 
 def test_the_same_answer_anew_is_needed_behind_a_definition() -> None:
-    world = World()
-    same = meanings()
-    world.asks("1-10", same)
-    world.looks("1-10")
-    world.write(11, OF_B)
-    world.is_independent()
+    world, same = answered_once()
     world.tables.add_opaque(Gtid(U, 12))
     world.replica.add_proof(numbers("1-12"), world.replica.epoch)
     world.write(13, OF_B)
@@ -339,12 +339,7 @@ def test_the_same_answer_anew_is_needed_behind_a_definition() -> None:
 
 
 def test_the_same_answer_from_another_primary_is_bounded_anew() -> None:
-    world = World()
-    same = meanings()
-    world.asks("1-10", same)
-    world.looks("1-10")
-    world.write(11, OF_B)
-    world.is_independent()
+    world, same = answered_once()
     world.session.known_tables.take(same, numbers("1-10"), 1, world.topology.term + 1)
     world.waits("11")
 
