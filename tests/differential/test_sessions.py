@@ -20,7 +20,7 @@ from tests.support.judging import deep_seeds, judge_seeds
 @pytest.mark.parametrize(
     "chosen",
     [
-        pytest.param(range(60), marks=pytest.mark.timeout(600), id="usual"),
+        pytest.param(range(40), marks=pytest.mark.timeout(600), id="usual"),
         pytest.param(
             deep_seeds(3000),
             marks=[pytest.mark.deep, pytest.mark.timeout(0)],

@@ -109,7 +109,7 @@ async def test_a_login_that_waits_too_long_is_told_so() -> None:
 
 
 async def test_a_client_that_leaves_while_it_waits_takes_nobodys_turn() -> None:
-    async with sharing_fixture(connection_sharing="off", handshake_timeout=0.2) as proxy:
+    async with sharing_fixture(connection_sharing="off", handshake_timeout=2.0) as proxy:
         first = await proxy.session()
         gone = await proxy.connect()
         assert b"handshake-timeout" in await gone.log_in()

@@ -38,7 +38,7 @@ from tests.real_mysql.fork_server import ForkedProxy
 from tests.support.client_threads import ClientThreads
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.early
+pytestmark = [pytest.mark.early, pytest.mark.not_fast]
 
 ROOT = Path(__file__).parents[2]
 CONTROL = "control.sock"

@@ -17,6 +17,8 @@ from scripts.ports import reserve_port
 from tests.real_mysql.fork_server import ForkedProxy
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.not_fast
+
 ROOT = Path(__file__).parents[2]
 
 STAND_IN = """

@@ -13,6 +13,8 @@ from tests.proxy.test_workers import Start, start
 
 __all__ = ["start"]
 
+pytestmark = pytest.mark.not_fast
+
 
 class Manager:
     """A service manager's socket."""

@@ -278,7 +278,7 @@ KEEPING = {
 }
 
 
-@of_old_and_new_clients
+@pytest.mark.parametrize("capabilities", [MODERN, pytest.param(OLD, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("case", KEEPING)
 def test_what_is_not_known_to_be_carried_stays(
     running: RunningProxy, primary: RealServer, case: str, capabilities: Capability

@@ -325,7 +325,7 @@ def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> N
     from tests.spark_jobs.test_simulation import judge
 
     simulation = Simulation(21)
-    simulation.run(900, failover=True)
+    simulation.run(500, failover=True)
     runs = simulation.finish()
     planted = simulation.spoil(1)
     log, out, waiting = tmp_path / "log", tmp_path / "out", []

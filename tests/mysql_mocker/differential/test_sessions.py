@@ -15,7 +15,7 @@ from tests.support.judging import deep_seeds, judge_seeds
 @pytest.mark.parametrize(
     "chosen",
     [
-        pytest.param(range(200), marks=pytest.mark.timeout(600), id="usual"),
+        pytest.param(range(100), marks=pytest.mark.timeout(600), id="usual"),
         pytest.param(
             deep_seeds(1500),
             marks=[pytest.mark.deep, pytest.mark.timeout(0)],
