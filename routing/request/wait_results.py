@@ -48,7 +48,7 @@ def record_wait(
             server.answer_times.caught_up(now - changed_at, seconds, now)
         return server.add_proof(gtids, epoch, sent_at)
     if result == "timeout":
-        server.timed_out(now, now - changed_at)
+        server.timed_out(now, now - changed_at, seconds)
         if requirement.rules.is_auto:
             server.answer_times.timed_out(now - changed_at, now)
     return False

@@ -11,6 +11,7 @@ from routing.servers.clock import Clock
 from routing.servers.filters import Filters
 from routing.servers.host_addresses import HostAddresses
 from routing.servers.lag import Lag
+from routing.servers.lateness import LATE_S, Lateness
 from routing.servers.observations import Observations, Staleness
 from routing.servers.placement import Placement
 from routing.servers.primary_share import PrimaryShare
@@ -139,6 +140,7 @@ class Server:
         observations: its topology's.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
         answer_times: how soon it answers, as reads at ``wait-budget = auto`` have met.
+        lateness: whether it has been late for a while.
         tier: those of a lower number are asked first (`Placement`).
     """
 
@@ -193,6 +195,7 @@ class Server:
         self.apply_listener: ApplyListener | None = None
         self.observations = Observations()
         self.answer_times: Final = AnswerTimes()
+        self.lateness: Final = Lateness()
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
@@ -467,6 +470,8 @@ class Server:
         """Its lag by commit timestamps, s, is a hint for `predicted_wait`, and proves nothing."""
         self._lag = lag or 0.0
         self._lag_until = 0.0 if lag is None else now + _TRUSTED_S
+        if self._lag >= LATE_S:  # a smaller one says "at least", and contradicts nothing
+            self.lateness.on_late(now)
 
     def applied_after(self, delay: float, waited: float, now: float) -> None:
         """A WAIT ended well, so long after the acknowledgement of what it waited for, s."""
@@ -474,15 +479,23 @@ class Server:
             self._delay += (delay - self._delay) * (_GAIN if now < self._delay_until else 1.0)
         else:
             self._delay = min(self._delay, delay)  # it was there already, who knows how long
+        if waited >= LATE_S:
+            self.lateness.on_late(now, waited)
+        elif delay < LATE_S:
+            self.lateness.on_prompt()
         self._delay_until = now + _TRUSTED_S
 
-    def timed_out(self, now: float, delay: float = 0.0) -> None:
+    def timed_out(self, now: float, delay: float = 0.0, waited: float = 0.0) -> None:
         """A wait's budget ran out: others need not try for a while, and longer each time.
 
-        `delay` is how long ago what it waited for was acknowledged, s.
+        Args:
+            now: monotonic, s.
+            delay: how long ago what it waited for was acknowledged, s.
+            waited: how long it waited, s.
         """
         self._delay = max(self._delay, delay)
         self._delay_until = now + _TRUSTED_S
+        self.lateness.on_late(now, waited)
         if now < self.behind_until:
             return  # one of several that began before the first of them ran out
         self.behind_until = now + self._behind_backoff
