@@ -778,6 +778,9 @@ class Read:
     ) -> Decision:
         """All replicas are late: the decision stands if the primary may be given the read."""
         topology = self._topology
+        if decision.reason is Reason.REPLICA_BEHIND:
+            for replica in topology.replicas:
+                replica.lateness.on_late(now)
         if topology.primary_rate_limit.reserve(now, 0.0) is not None:
             return decision
         # The primary must not be given more than it already has to do.

@@ -9,8 +9,9 @@ from typing import Final
 
 LATE_S: Final = 0.02
 """A replica for which a read waits so long is late."""
-_LASTS_S: Final = 0.5
-_FORGOTTEN_S: Final = 5.0
+_LASTS_S: Final = 1.0
+"""More than a wait that ran out by a stall, and the time after that in which no read waits."""
+_FORGOTTEN_S: Final = 10.0
 """What nobody has met for so long is over: longer than late replicas are left alone at most."""
 
 
@@ -28,7 +29,7 @@ class Lateness:
         self._seen_at = -inf
 
     def on_late(self, now: float, waited: float = 0.0) -> None:
-        """A read has waited there for so long, s, be it in vain; or its lag was measured."""
+        """A read has waited there for so long, s, or need not try to; or it was seen to be late."""
         if now - waited - self._seen_at > _FORGOTTEN_S:
             self._since = inf
         self._since = min(self._since, now - waited)

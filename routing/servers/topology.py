@@ -75,6 +75,9 @@ class TablesReader(Protocol):
     def refresh(self) -> None:
         """Enter what is new into the topology's `transaction_tables`."""
 
+    def tell_late(self, at: float) -> None:
+        """Say that a replica was late, monotonic s."""
+
 
 class Server:
     """One MySQL server.
@@ -470,8 +473,6 @@ class Server:
         """Its lag by commit timestamps, s, is a hint for `predicted_wait`, and proves nothing."""
         self._lag = lag or 0.0
         self._lag_until = 0.0 if lag is None else now + _TRUSTED_S
-        if self._lag >= LATE_S:  # a smaller one says "at least", and contradicts nothing
-            self.lateness.on_late(now)
 
     def applied_after(self, delay: float, waited: float, now: float) -> None:
         """A WAIT ended well, so long after the acknowledgement of what it waited for, s."""

@@ -13,6 +13,9 @@ A SYNC says through which transactions the log has been read, and in which incar
 primary. Who knows nothing begins with that, as if the log were read from there (`TransactionTables`
 then requires of every replica what came before); who has read all records compares it.
 
+The log is read while replicas are late. The others say when they found that (`_LATE_AT`); where two
+say so at once, either moment will do.
+
 This file only has the bytes; `proxy.state.transaction_memory` shares them.
 """
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 _ROOM: Final = 4 << 20
 """Bytes of records: enough for some 40,000 transactions."""
 _LONGEST: Final = _ROOM // 4
-_WRITTEN, _RESERVED = 0, 1  # in words
+_WRITTEN, _RESERVED, _LATE_AT = range(3)  # in words
 _RECORDS: Final = 64  # in bytes
 SIZE: Final = _RECORDS + _ROOM
 """Bytes of the memory."""
@@ -64,6 +67,15 @@ class _Ring:
     @property
     def reserved(self) -> int:
         return self._words[_RESERVED]
+
+    @property
+    def late_at(self) -> int:
+        """When other workers last found a replica late, monotonic ms; 0 if none has."""
+        return self._words[_LATE_AT]
+
+    @late_at.setter
+    def late_at(self, late_at: int) -> None:
+        self._words[_LATE_AT] = late_at
 
     def write(self, record: bytes) -> None:
         at = self.written
@@ -96,6 +108,11 @@ class SharedTransactionTables(TransactionTables):
         super().__init__(limit)
         self._ring = _Ring(memory)
         self._ring.write(_forget("the worker that reads the log began anew"))
+
+    @property
+    def late_at(self) -> float:
+        """When other workers last found a replica late, monotonic s; 0 if none has."""
+        return self._ring.late_at / 1000
 
     def forget(self, cause: str) -> None:
         """As the base class does."""
@@ -161,6 +178,11 @@ class RingReader:
             self._take_all(at, data)
         except (ProtocolError, ValueError) as error:
             tables.forget(f"what another worker says of the log cannot be read: {error}")
+
+    def tell_late(self, at: float) -> None:
+        """Say that a replica was late, monotonic s: then the log is to be read."""
+        if at * 1000 > self._ring.late_at:
+            self._ring.late_at = int(at * 1000)
 
     def _take_all(self, at: int, data: bytes) -> None:
         reader = Reader(data)

@@ -155,6 +155,19 @@ def test_the_replica_does_not_even_say_that_it_is_late() -> None:
     assert play.topology.replicas[0].down_until > play.now
 
 
+def test_reads_that_need_not_try_to_wait_find_replicas_late() -> None:
+    play = World(applied=("1-4",)).play("""
+        -- behind(r1)
+        >> begin()
+        << Send(p, replica_behind, primary)
+        >> ended()
+    """)
+    lateness = play.topology.replicas[0].lateness
+    assert lateness.at < play.now
+    list(play.lines(["-- after(1.0)", "-- behind(r1)", ">> begin()"]))
+    assert lateness.at == play.now
+
+
 # Replicas that are too far behind to be read
 
 

@@ -1,5 +1,7 @@
 """What one worker reads in the log, other workers have; or they have less, and never more."""
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -202,4 +204,20 @@ def test_what_was_read_in_another_way_is_not_mixed() -> None:
     tables = workers.topology.transaction_tables
     tables.add_rows(Gtid(A, 99), frozenset({T1}))
     workers.sync()
+    assert workers.has_all
+
+
+def test_the_worker_that_reads_the_log_learns_that_others_find_replicas_late() -> None:
+    workers = Workers()
+    assert workers.writer.late_at == 0
+    workers.reader.tell_late(-inf)
+    assert workers.writer.late_at == 0
+    workers.reader.tell_late(123.4567)
+    assert workers.writer.late_at == 123.456
+    RingReader(workers.memory, workers.topology).tell_late(99.0)
+    assert workers.writer.late_at == 123.456
+    workers.begin()
+    workers.sync()
+    workers.add(10, T1)
+    assert workers.writer.late_at == 123.456
     assert workers.has_all
