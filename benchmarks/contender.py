@@ -253,6 +253,7 @@ VARIANTS: Mapping[str, Sequence[str]] = {
     "bounded": ("--consistency", "BOUNDED_STALENESS(1s)", "--monitor-interval", "500ms"),
     "user": ("--consistency", "READ_OWN_WRITES", "--scope", "user"),
     "default": ("--scope", "user", "--table-dependencies", "auto"),
+    "tables": ("--scope", "user", "--table-dependencies", "on"),
     "monotonic": ("--consistency", "MONOTONIC_READS"),
     "all-writes": ("--consistency", "READ_ALL_WRITES"),
     "all-writes-proxy": ("--consistency", "READ_ALL_WRITES", "--scope", "proxy"),

@@ -150,7 +150,7 @@ def _of_rights(config: Config, facts: ServerFacts) -> _Judged:
 
 
 def _of_primary(config: Config, facts: ServerFacts) -> _Judged:
-    if config.table_dependencies == "auto" and config.topology != "group":
+    if config.table_dependencies != "off" and config.topology != "group":
         yield from _of_tables(config, facts)
     if facts.is_on("read_only"):
         follows = config.failover != "off"

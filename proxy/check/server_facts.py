@@ -76,7 +76,7 @@ async def learn(server: Server, login: Login, config: Config, materials: Materia
         connection = await open_connection(server, login, config, materials, "OFF")
         try:
             await _ask(connection, facts)
-            if config.topology == "auto" or config.table_dependencies == "auto":
+            if config.topology == "auto" or config.table_dependencies != "off":
                 await _Permitted(facts)("replicas", replicas(connection))
         finally:
             connection.abort()

@@ -131,8 +131,8 @@ OPTIONS: Final = (
         "table-dependencies",
         values.choice(values.words(TableDependencies)),
         "MODE",
-        "whether to read in the primary's binary log which tables transactions change (default"
-        " auto)",
+        "when to read in the primary's binary log which tables transactions change (default auto:"
+        " while replicas are late)",
         _GROUP,
         choices=values.words(TableDependencies),
     ),

@@ -3,19 +3,27 @@
 There is one stream for a proxy. It begins where the replicas are, so that no transaction is missing
 that one of them lacks, and whatever interrupts it makes `TransactionTables` forget: until it has
 begun again, reads wait for all that they did before.
+
+To read the log takes a worker as much time as to route the writes, and is of no use while replicas
+keep up. So with ``auto`` it is read while replicas are late, and for a while after that; and once
+in the beginning, to see whether it may be read at all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from protocol.gtid import EMPTY
 from proxy import tasks
 from proxy.monitor.binlog_stream import FAILURES, Retries, connect, end_of, receive, request_log
 from proxy.server.query import ask, rows
+from routing.servers.lateness import LATE_S
 from routing.servers.logged_changes import VARIABLES, why_not_logged
+from routing.servers.topology import ProbeResult
 from routing.servers.transaction_log import TransactionLog
 from routing.servers.transaction_ring import SharedTransactionTables
 
@@ -42,6 +50,11 @@ _OVERDUE_S: Final = 30.0
 """What the primary has comes in its log in that time, or in none: then the log is read anew."""
 _ANOTHER: Final = "the primary is another one, or has begun anew"
 _BEGINS: Final = "it is about to begin"
+_NOT_NEEDED: Final = "replicas are not late"
+_LINGER_S: Final = 60.0
+"""So long the log is read on after a replica was late: to begin costs the primary a look through
+its newest file, and reads that they wait until then."""
+_MARKS: Final = 256
 _ASKED: Final = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})".format(
     ",".join(f"'{name}'" for name in VARIABLES)
 ).encode()
@@ -69,15 +82,43 @@ class TransactionFollower:
         self._logged_end: TablesEnd | None = None
         self._awaited = EMPTY  # the log is to have been read through that
         self._awaited_at = 0.0
+        self._was_read = False  # in this term
+        # Through what the log had been read, and when, monotonic s.
+        self._marks: deque[tuple[float, GtidSet]] = deque(maxlen=_MARKS)
 
     def follow(self) -> None:
-        """The monitor has looked at a server: read the log of what is the primary now."""
+        """The monitor has looked at a server: read the log of what is the primary now.
+
+        That is, if it is needed, or was not read yet.
+        """
         shared, tables = self._shared, self._tables
-        topology = shared.topology
+        self._settle_term()
+        if tables.begun and self._term >= 0:
+            self._check_overdue()
+            self._sync()
+            self._note_late_replicas()
+            if not self._is_needed():
+                self._rest()
+        applied = self._applied_everywhere()
+        if tables.begun and applied is not None:
+            tables.drop(applied)
+        shared.metrics.tables_read(tables.begun, tables.count())
+        if self._term < 0 or self._task is not None or shared.now() < self._retries.at:
+            return
+        primary = shared.topology.primary
+        if not primary.uuid or applied is None:
+            return  # nothing is known yet
+        if self._is_needed() or not self._was_read:
+            self._task = tasks.start(self._run(primary), f"tables of {primary.name}")
+
+    def _settle_term(self) -> None:
+        """See whether a log is to be read here, and whose."""
+        topology = self._shared.topology
         if topology.tables_reader is not None:
             topology.tables_reader.refresh()
+            topology.tables_reader.tell_late(self._found_late_at())
             self._term = -1
-        elif shared.config.table_dependencies == "off":
+        elif self._shared.config.table_dependencies == "off":
             self.leave("off")
         elif topology.group:
             self.leave("the members of a group need not commit in the order of one's log")
@@ -85,21 +126,50 @@ class TransactionFollower:
             self.leave(_ANOTHER if self._term >= 0 else _BEGINS)
             self._term = topology.term
             self._retries.reset()
-            self._purged = False
-        if tables.begun:
-            if self._term >= 0:
-                self._check_overdue()
-                self._sync()
-            applied = self._applied_everywhere()
-            if applied is not None:
-                tables.drop(applied)
-        shared.metrics.tables_read(tables.begun, tables.count())
-        if self._term < 0 or self._task is not None or shared.now() < self._retries.at:
-            return
-        primary = topology.primary
-        if not primary.uuid or self._applied_everywhere() is None:
-            return  # nothing is known yet
-        self._task = tasks.start(self._run(primary), f"tables of {primary.name}")
+            self._purged = self._was_read = False
+
+    def _is_needed(self) -> bool:
+        """Whether reads may gain by the log now."""
+        shared = self._shared
+        return (
+            shared.config.table_dependencies == "on"
+            or shared.now() - self._found_late_at() <= _LINGER_S
+        )
+
+    def _found_late_at(self) -> float:
+        """When a replica was last found to be late, monotonic s."""
+        found = [replica.lateness.at for replica in self._shared.topology.replicas]
+        if isinstance(self._tables, SharedTransactionTables):
+            found.append(self._tables.late_at)
+        return max(found, default=-inf)
+
+    def _note_late_replicas(self) -> None:
+        """See which replicas lacked, at the last look, what the log had shown before.
+
+        While the log is read few reads wait, so they do not tell.
+        """
+        now = self._shared.now()
+        for replica in self._shared.topology.replicas:
+            if (
+                now < replica.shunned_until
+                or not replica.gtids_trustworthy
+                or replica.probe_result is not ProbeResult.ANSWERED
+            ):
+                continue
+            for at, gtids in self._marks:
+                late = replica.seen_at - at
+                if late < LATE_S:
+                    break
+                if not replica.applied.covers(gtids):
+                    replica.lateness.on_late(now, late)
+                    break
+
+    def _rest(self) -> None:
+        """Read no more until a replica is late."""
+        if self._task is not None:
+            self._task.cancel()
+        self._begun_at = None
+        self._tables.forget(_NOT_NEEDED)
 
     def _sync(self) -> None:
         """Let other workers begin here."""
@@ -213,11 +283,19 @@ class TransactionFollower:
                 if self._begun_at is None and tables.begun:
                     self._began(primary)
                     self._sync()
+            self._mark()
             if tables.begun and len(received) < _PIECE:
                 connection.channel.pause()
                 await asyncio.sleep(_PAUSE_S)
 
+    def _mark(self) -> None:
+        now = self._shared.now()
+        if not self._marks or now - self._marks[-1][0] >= LATE_S:
+            self._marks.append((now, self._tables.read_through))
+
     def _began(self, primary: Server) -> None:
+        self._was_read = True
+        self._marks.clear()
         self._begun_at = self._awaited_at = self._shared.now()
         self._awaited = primary.applied
         self._logged_end = None

@@ -425,7 +425,8 @@ BINLOG_STREAM_ENDS: Final = Definition(
 )
 TABLES_READ: Final = Definition(
     "tidegate_table_dependencies_active",
-    "1 while the primary's binary log is read for which tables transactions change, else 0.",
+    "1 while the primary's binary log is read for which tables transactions change, else 0, as"
+    " while replicas are not late.",
 )
 TABLES_KEPT: Final = Definition(
     "tidegate_table_dependencies_transactions",

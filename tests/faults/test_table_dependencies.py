@@ -23,7 +23,7 @@ OPTIONS: dict[str, Any] = {
     "monitor_user": "app",
     "monitor_password": PASSWORD.encode(),
     "monitor_interval": 0.02,
-    "table_dependencies": "auto",
+    "table_dependencies": "on",
 }
 NAME = transaction_follower.__name__
 READ = frozenset({TableName("test", "other")})
@@ -94,7 +94,7 @@ async def test_the_option_is_followed_while_it_runs() -> None:
         await eventually(lambda: proxy.shared.topology.transaction_tables.cause == "off")
         assert proxy.shared.topology.current_tables is None
         await eventually(lambda: proxy.count(ACTIVE) == 0)
-        live.change(replace(live.config, table_dependencies="auto"), live.materials)
+        live.change(replace(live.config, table_dependencies="on"), live.materials)
         await active(proxy)
         live.change(replace(live.config, monitor_user=None), live.materials)
         await eventually(lambda: proxy.shared.topology.current_tables is None)

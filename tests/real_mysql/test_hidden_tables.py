@@ -56,7 +56,7 @@ def schema(cluster: Cluster, _empty_schema: None) -> Iterator[None]:
 def test_a_write_through_a_view_is_seen_through_others(
     cluster: Cluster, proxy: StartProxy, account: str
 ) -> None:
-    running = proxy(table_dependencies="auto", wait_budget="50ms", monitor_interval="50ms")
+    running = proxy(table_dependencies="on", wait_budget="50ms", monitor_interval="50ms")
     with closing(running.connect(account, "secret")) as session:
 
         def independent() -> bool:

@@ -152,6 +152,11 @@ class Late:
 
         await eventually(read, 60)
 
+    async def rests(self) -> None:
+        """Wait until the log is not read, since replicas are not late."""
+        tables = self.proxy.shared.topology.transaction_tables
+        await eventually(lambda: tables.cause == "replicas are not late", 60)
+
     async def catch_up(self) -> None:
         """Let replicas apply all there is, and nothing after that."""
         await asyncio.to_thread(self._catch_up)
@@ -171,6 +176,11 @@ class Late:
 
     async def direct(self, *statements: str) -> None:
         """Run statements at the primary, past the proxy; the log has told of them."""
+        await self.direct_unread(*statements)
+        await self.followed()
+
+    async def direct_unread(self, *statements: str) -> None:
+        """Run statements at the primary, past the proxy."""
 
         def change() -> None:
             with closing(self.cluster.primary.admin("app")) as connection:
@@ -178,7 +188,6 @@ class Late:
                     run(connection, statement)
 
         await asyncio.to_thread(change)
-        await self.followed()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Reader]:
@@ -259,17 +268,21 @@ def play(cluster: Cluster, story: Story, **options: Any) -> list[dict[str, Any]]
             "monitor_user": MONITOR_USER,
             "monitor_password": MONITOR_PASSWORD.encode(),
             "monitor_interval": 0.05,
-            "table_dependencies": "auto",
+            "table_dependencies": "on",
             "view_age": 3600.0,
             "wait_budget": 0.05,
             "log": log,
         }
         replicas = [server.address for server in cluster.replicas]
-        async with before(cluster.primary.address, replicas, **(settings | options)) as proxy:
+        settings |= options
+        async with before(cluster.primary.address, replicas, **settings) as proxy:
             late = Late(cluster, proxy, log)
-            await late.followed()
-            await late.settle()
-            await late.catch_up()
+            if settings["table_dependencies"] == "auto":
+                await late.rests()
+            else:
+                await late.followed()
+                await late.settle()
+                await late.catch_up()
             await story(late)
 
     asyncio.run(run_it())
@@ -466,6 +479,41 @@ def test_a_read_waits_for_what_remains(cluster: Cluster) -> None:
     play(cluster, story)
 
 
+@pytest.mark.usefixtures("behind")
+def test_what_was_written_before_the_log_was_read_is_not_left_out_unread(cluster: Cluster) -> None:
+    async def story(late: Late) -> None:
+        async with late.session() as reader:
+            await asyncio.to_thread(run, reader.session, "UPDATE plain SET v = v + 1")
+            assert await reader.read("other") != "independent"
+            assert await reader.independent("other")  # late replicas have the log read
+            assert late.proxy.shared.topology.current_tables is not None
+            assert await reader.read("plain") == "primary"
+
+    play(cluster, story, table_dependencies="auto")
+
+
+@pytest.mark.usefixtures("behind")
+def test_what_was_defined_before_the_log_was_read_matters_until_replicas_have_it(
+    cluster: Cluster,
+) -> None:
+    async def story(late: Late) -> None:
+        topology = late.proxy.shared.topology
+        async with late.session() as reader:
+            await late.direct_unread(*OPAQUE["exchanged tables"])
+            defined = await asyncio.to_thread(lambda: cluster.primary.gtid_executed)
+            await asyncio.to_thread(run, reader.session, "INSERT INTO audit (of_id) VALUES (1)")
+            while topology.current_tables is None:
+                assert await reader.read("plain") != "independent"
+            await late.followed()
+            for _ in range(3):
+                assert await reader.read("plain") != "independent"
+            await asyncio.to_thread(_apply_until, cluster, defined)
+            assert await reader.independent("plain")
+            assert await reader.read("audit") == "primary"
+
+    play(cluster, story, table_dependencies="auto")
+
+
 def _apply_until(cluster: Cluster, executed: str) -> None:
     for replica in cluster.replicas:
         replica.query(f"START REPLICA SQL_THREAD UNTIL SQL_AFTER_GTIDS = '{executed}'")
@@ -474,11 +522,14 @@ def _apply_until(cluster: Cluster, executed: str) -> None:
 
 
 @pytest.mark.usefixtures("behind")
-def test_processes_with_several_workers(cluster: Cluster, proxy: StartProxy) -> None:
+@pytest.mark.parametrize("dependencies", ["on", "auto"])
+def test_processes_with_several_workers(
+    cluster: Cluster, proxy: StartProxy, dependencies: str
+) -> None:
     """Whoever serves a connection: what another one wrote of the same table is never left out."""
     running = proxy(
         workers="2",
-        table_dependencies="auto",
+        table_dependencies=dependencies,
         scope="user",
         wait_budget="50ms",
         monitor_interval="100ms",

@@ -48,7 +48,7 @@ def start(proxy: StartProxy, module: str, wait_budget: str) -> RunningProxy:
     """A proxy that asks for names as soon as definitions change."""
     return proxy(
         module=f"tests.real_mysql.{module}",
-        table_dependencies="auto",
+        table_dependencies="on",
         wait_budget=wait_budget,
         monitor_interval="100ms",
     )

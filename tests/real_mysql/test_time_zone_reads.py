@@ -33,7 +33,7 @@ def zones(cluster: Cluster) -> Iterator[None]:
 def test_a_read_by_a_time_zone_that_the_session_has_made(
     cluster: Cluster, proxy: StartProxy
 ) -> None:
-    running = proxy(table_dependencies="auto", wait_budget="50ms", monitor_interval="50ms")
+    running = proxy(table_dependencies="on", wait_budget="50ms", monitor_interval="50ms")
     with closing(running.connect()) as session:
 
         def independent() -> bool:

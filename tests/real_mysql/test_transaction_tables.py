@@ -133,7 +133,7 @@ async def reading(
         "monitor_user": MONITOR_USER,
         "monitor_password": MONITOR_PASSWORD.encode(),
         "monitor_interval": 0.05,
-        "table_dependencies": "auto",
+        "table_dependencies": "on",
     }
     addresses = [server.address for server in replicas]
     async with before(primary.address, addresses, **(settings | options)) as proxy:
@@ -447,7 +447,7 @@ def test_a_log_that_is_not_fit_is_not_read_and_why_is_said(
 
 @pytest.mark.usefixtures("behind")
 def test_several_workers_have_what_the_first_one_reads(cluster: Cluster, proxy: StartProxy) -> None:
-    running = proxy(workers="3", table_dependencies="auto", monitor_interval="100ms")
+    running = proxy(workers="3", table_dependencies="on", monitor_interval="100ms")
     workers = ("0", "1", "2")
 
     def metric(name: str, worker: str) -> float:
