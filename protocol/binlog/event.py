@@ -6,9 +6,8 @@ integers are little-endian.
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 HEADER_BYTES: Final = 19
 CHECKSUM_BYTES: Final = 4
@@ -54,8 +53,7 @@ class EventType(IntEnum):
     GTID_TAGGED = 42
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """An event's header.
 
     Attributes:
@@ -77,11 +75,10 @@ class Header:
     @classmethod
     def parse(cls, data: bytes) -> "Header":
         """Reads the first 19 bytes of `data`, which must be there."""
-        return cls(*_header.unpack_from(data))
+        return cls._make(_header.unpack_from(data))
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One event, read from a log.
 
     Attributes:
