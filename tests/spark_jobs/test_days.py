@@ -35,7 +35,7 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
 def slowed() -> list[Record]:
     """A simulated log with two failovers that takes three days."""
     simulation = Simulation(3, sessions=9)
-    simulation.run(500, failover=True)
+    simulation.run(300, failover=True)
     log = [record for run in simulation.finish() for record in run.records]
     begin = min(_us(it, "arrived_us") for it in log)
     end = max(_us(it, "arrived_us") for it in log)

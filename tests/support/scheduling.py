@@ -10,16 +10,21 @@ from xdist.scheduler import LoadFileScheduling
 from tests.support.services import services
 
 SPARK = "tests/spark_jobs/"
+AUDITS = "tests/spark_jobs/test_"
+"""Files of whole audits; those in folders are of parts."""
 
 
 class Files(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """A file's tests run in one process, in which they share fixtures; those of Spark, too.
+    """A file's tests run in one process, in which they share fixtures; those of Spark in two.
 
-    Else each process would start a JVM, and warm it up.
+    Else each process would start a JVM, and warm it up. One alone would be the last to end.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.startswith(SPARK) else str(super()._split_scope(nodeid))
+        for group in (AUDITS, SPARK):
+            if nodeid.startswith(group):
+                return group
+        return str(super()._split_scope(nodeid))
 
 
 def ordered(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -1,4 +1,4 @@
-"""Files are run whole, long ones first, and Spark's in one process."""
+"""Files are run whole, long ones first, and Spark's in two processes."""
 
 from pathlib import Path
 
@@ -36,8 +36,10 @@ def test_what_takes_long_begins_first(items: list[pytest.Item]) -> None:
     assert names[::2] == names[1::2] == ["spark", "server", "waits", "plain"]
 
 
-def test_one_process_has_the_tests_of_spark() -> None:
+def test_two_processes_have_the_tests_of_spark() -> None:
     split = object.__new__(Files)._split_scope
     assert split("tests/spark_jobs/records/test_take.py::test_a") == "tests/spark_jobs/"
     assert split("tests/spark_jobs/columns/test_sets.py::test_b") == "tests/spark_jobs/"
+    assert split("tests/spark_jobs/test_days.py::test_d") == "tests/spark_jobs/test_"
+    assert split("tests/spark_jobs/test_live.py::test_e") == "tests/spark_jobs/test_"
     assert split("tests/proxy/test_tls.py::test_c[1]") == "tests/proxy/test_tls.py"
