@@ -9,10 +9,8 @@ import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
 
 import pytest
 
@@ -22,7 +20,7 @@ pytest.importorskip("pyarrow")
 from spark_jobs import nightly
 from spark_jobs.binlogs import binlog_source
 from spark_jobs.gtid import GtidSet, parse
-from spark_jobs.verdict import Dependence
+from spark_jobs.verdict import Dependence, Verdict
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.server import RealServer
@@ -45,12 +43,12 @@ class Audited:
 
     Attributes:
         dependent: why reads were, by run and number.
-        by_word: how many reads were independent by the proxy's word.
+        by_word: the reads that were independent by the proxy's word, likewise.
         independent: how many of these were, as the binary logs show.
     """
 
     dependent: dict[tuple[object, object], str]
-    by_word: int
+    by_word: set[tuple[object, object]]
     independent: int
 
 
@@ -70,8 +68,11 @@ def audited(log: Sequence[Record], binary_logs: Path, folder: Path) -> Audited:
     report = (out / "report.html").read_text()
     told = re.search(r"Of ([\d,]+) reads that were independent by .*?, ([\d,]+) were", report)
     assert told is not None, report
-    by_word, independent = (int(number.replace(",", "")) for number in told.groups())
+    count, independent = (int(number.replace(",", "")) for number in told.groups())
     rows = parquet.read_table(out / "dependent").to_pylist()
+    reads = parquet.read_table(out / "reads", columns=["run", "seq", "verdict"]).to_pylist()
+    by_word = {(row["run"], row["seq"]) for row in reads if row["verdict"] == Verdict.BY_WORD}
+    assert count == len(by_word)
     return Audited({(row["run"], row["seq"]): row["why"] for row in rows}, by_word, independent)
 
 
@@ -89,9 +90,9 @@ class Planting:
     """Breaks premises in records of a log, each in a read of its own."""
 
     def __init__(
-        self, log: Sequence[Record], transactions: dict[str, Sequence[str] | None]
+        self, reads: Sequence[Record], transactions: dict[str, Sequence[str] | None]
     ) -> None:
-        self._reads = [record for record in log if record["proof"] == "independent"]
+        self._reads = list(reads)
         self._transactions = transactions
 
     def change(self) -> Record:
@@ -103,15 +104,21 @@ class Planting:
                         return self._planted(record, tables=f"{record['tables']},{table}")
         raise AssertionError("no read left out a transaction with tables")
 
-    def require(self, gtids: Sequence[str]) -> Record:
-        """Let a read leave out one of these transactions, which its server lacked."""
+    def lack(self, gtid: str) -> Record:
+        """Let a read's server have lacked a transaction, too."""
+        lacked = parse(gtid)
         for record in self._reads:
-            had, required = parse(str(record["proof_set"])), parse(str(record["required"]))
-            for gtid in gtids:
-                if not had.covers(parse(gtid)):
-                    required.update(parse(gtid))
-                    return self._planted(record, required=required.text())
-        raise AssertionError("all servers had all of them")
+            had = parse(str(record["proof_set"]))
+            if not record["wait_us"] and had.covers(lacked):
+                return self._planted(record, proof_set=had.minus(lacked).text())
+        raise AssertionError("no server had it")
+
+    def require(self, gtid: str) -> Record:
+        """Let a read have left out a transaction, too."""
+        record = self._reads[0]
+        required = parse(str(record["required"]))
+        required.update(parse(gtid))
+        return self._planted(record, required=required.text())
 
     def _planted(self, record: Record, **fields: object) -> Record:
         self._reads.remove(record)
@@ -129,17 +136,11 @@ def test_what_is_planted_in_a_real_run_is_found(
     cluster: Cluster, proxy: StartProxy, tmp_path: Path
 ) -> None:
     replicas = cluster.replicas
-
-    def rotate() -> None:
-        for replica in replicas:
-            with closing(replica.admin()) as connection, connection.cursor() as cursor:
-                cursor.execute("FLUSH BINARY LOGS")
-
+    cluster.wait_caught_up()
+    for replica in replicas:
+        replica.query("FLUSH BINARY LOGS")  # what made the schema is in a file of its own
     running = start(proxy, "eager_names", "50ms")
-    rotation = Timer(3, rotate)
-    rotation.start()
     judge = histories(cluster, running, 0, READS)
-    rotation.join()
     assert not judge.stale
     cluster.wait_caught_up()
     running.stop()
@@ -150,7 +151,7 @@ def test_what_is_planted_in_a_real_run_is_found(
 
     clean = audited(log, place, tmp_path / "clean")
     assert clean.dependent == {}
-    assert clean.independent == clean.by_word > 0
+    assert clean.independent == len(clean.by_word) > 0
 
     transactions = {
         str(row[_GTID]): row[_TABLES]
@@ -159,15 +160,18 @@ def test_what_is_planted_in_a_real_run_is_found(
         if row[_GTID]
     }
     opaque = [gtid for gtid, tables in transactions.items() if tables is None]
-    planting = Planting(log, transactions)
-    changed, unknown = planting.change(), planting.require(opaque[::-1])
-    planting.require([f"{cluster.primary.server_uuid}:{_NOBODYS}"])
+    by_word = [record for record in log if (record["run"], record["seq"]) in clean.by_word]
+    planting = Planting(by_word, transactions)
+    changed, unknown = planting.change(), planting.lack(opaque[-1])
+    beyond = planting.require(f"{cluster.primary.server_uuid}:{_NOBODYS}")
     planted = audited(log, place, tmp_path / "planted")
+    # What its server lacked of all up to there may have been anything, too.
+    planted.dependent.pop((beyond["run"], beyond["seq"]), None)
     assert planted.dependent == {
         (changed["run"], changed["seq"]): Dependence.CHANGED,
         (unknown["run"], unknown["seq"]): Dependence.OPAQUE,
     }
-    assert planted.independent == planted.by_word - 3
+    assert planted.independent == len(planted.by_word) - 3
 
     # A replica whose later transactions come first in its log did not commit in order.
     for paths in of_replicas:
