@@ -44,6 +44,7 @@ async def _running() -> AsyncIterator[Stage]:
         yield found
 
 
+@pytest.mark.not_fast
 def test_the_scripted_visit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

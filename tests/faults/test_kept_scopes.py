@@ -337,6 +337,7 @@ async def test_without_marks_nothing_is_left_to_rely_on(
             assert await count(await proxy.session()) == 1
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("first_ends", ["first", "last"])
 async def test_two_proxies_on_one_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_ends: str

@@ -252,6 +252,7 @@ def read_in_all_ways(text: bytes) -> None:
             classify_text(whole, mode_flags)
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("piece", ENDLESS)
 def test_no_text_takes_more_than_linear_time(piece: bytes) -> None:
     read_in_all_ways(b"SELECT " + piece * ((1 << 20) // len(piece)))

@@ -180,6 +180,7 @@ def test_no_comment_takes_more_than_linear_time(start: bytes, piece: bytes) -> N
         directive_comment(whole)
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("piece", PATIENCE)
 @pytest.mark.parametrize(
     "start", [b"SET tidegate_", b"SET tidegate_scope='", b"SELECT @@tidegate_", b"SET tidegate,"]

@@ -98,6 +98,7 @@ def test_column_definitions_can_be_left_out(connect: Connect) -> None:
     assert [client.read_packet_anew(), client.read_packet()] == [b"\x01\x00", b"\x011"]
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("size", [MAX_PACKET_PAYLOAD - 1, MAX_PACKET_PAYLOAD, 1 << 25])
 def test_packets_of_many_frames(client: RawClient, size: int) -> None:
     head = b"\x03SELECT '"

@@ -207,6 +207,7 @@ SPECIMENS = [
 """Each with what follows of the next response, or without."""
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize(("capabilities", "data"), SPECIMENS)
 def test_any_byte_may_be_another(capabilities: Capability, data: bytes) -> None:
     taken = 0

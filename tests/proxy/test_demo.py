@@ -21,6 +21,7 @@ def figures(output: str, title: str) -> dict[str, str]:
     return dict(zip(heads, line.removeprefix(title).split(), strict=False))
 
 
+@pytest.mark.not_fast
 def test_figures(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     audited: list[int] = []
 

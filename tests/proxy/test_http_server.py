@@ -181,6 +181,7 @@ def test_who_does_not_take_the_answer_is_closed(
         assert 0 < len(end(client)) < len(long)
 
 
+@pytest.mark.not_fast
 def test_a_thousand_silent_clients_do_not_keep_anybody_away(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,6 +156,7 @@ def gaps(count: int, until: int) -> str:
     return f"{U}:{':'.join(f'{3 * k}-{3 * k + 1}' for k in range(1, count))}:{3 * count}-{until}"
 
 
+@pytest.mark.not_fast
 @pytest.mark.not_plain
 @pytest.mark.parametrize(("count", "times"), [(10_000, 300), (100_000, 30)])
 def test_an_observation_takes_the_memory_of_what_is_new(count: int, times: int) -> None:
@@ -180,6 +181,7 @@ def test_an_observation_takes_the_memory_of_what_is_new(count: int, times: int) 
     assert took < 3 * whole + 1000 * 2 * times
 
 
+@pytest.mark.not_fast
 @pytest.mark.not_plain
 def test_states_that_have_nothing_in_common_are_bounded_by_bytes() -> None:
     observations = Observations()

@@ -261,6 +261,7 @@ def test_a_clean_log_has_no_lapse(failover: bool) -> None:
         assert lapses(simulation.records()) == []
 
 
+@pytest.mark.not_fast
 @pytest.mark.parametrize("lapse", list(Lapse))
 def test_exactly_what_was_planted_is_found(lapse: Lapse) -> None:
     count = 0
