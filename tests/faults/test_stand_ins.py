@@ -82,6 +82,7 @@ async def begin_to_borrow(proxy: ProxyFixture, way: Valve, client: Client) -> No
 
 @pytest.mark.parametrize("statement", [b"USE second", bytes((Command.COM_INIT_DB,)) + b"second"])
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.not_fast
 async def test_a_schema_that_is_chosen_while_a_connection_is_borrowed(
     statement: bytes, late: bool
 ) -> None:
@@ -120,6 +121,7 @@ async def test_a_schema_that_is_chosen_while_a_connection_is_borrowed(
         ),
     ],
 )
+@pytest.mark.not_fast
 async def test_a_setting_that_is_made_while_a_connection_is_restored(
     statement: str, column: str, value: bytes
 ) -> None:

@@ -119,6 +119,7 @@ async def test_the_one_that_compares_may_break() -> None:
         assert all(replica.has_diverged for replica in proxy.shared.topology.replicas)
 
 
+@pytest.mark.not_fast
 async def test_a_replica_that_says_nothing_holds_nobody_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -157,6 +157,7 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.mark.not_plain
+@pytest.mark.not_fast
 def test_corpus() -> None:
     texts = list(corpus()) + [text for forms in MANUAL.values() for text, _ in forms]
     used: Counter[str] = Counter()
