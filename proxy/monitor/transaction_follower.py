@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from proxy import tasks
 from proxy.monitor.binlog_stream import FAILURES, Retries, connect, end_of, receive, request_log
 from proxy.server.query import ask, rows
 from routing.servers.lateness import LATE_S
+from routing.servers.log_progress import LogProgress
 from routing.servers.logged_changes import VARIABLES, why_not_logged
 from routing.servers.topology import ProbeResult
 from routing.servers.transaction_log import TransactionLog
@@ -54,7 +54,6 @@ _NOT_NEEDED: Final = "replicas are not late"
 _LINGER_S: Final = 60.0
 """So long the log is read on after a replica was late: to begin costs the primary a look through
 its newest file, and reads that they wait until then."""
-_MARKS: Final = 256
 _ASKED: Final = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})".format(
     ",".join(f"'{name}'" for name in VARIABLES)
 ).encode()
@@ -83,8 +82,7 @@ class TransactionFollower:
         self._awaited = EMPTY  # the log is to have been read through that
         self._awaited_at = 0.0
         self._was_read = False  # in this term
-        # Through what the log had been read, and when, monotonic s.
-        self._marks: deque[tuple[float, GtidSet]] = deque(maxlen=_MARKS)
+        self._progress = LogProgress(LATE_S)
 
     def follow(self) -> None:
         """The monitor has looked at a server: read the log of what is the primary now.
@@ -156,13 +154,9 @@ class TransactionFollower:
                 or replica.probe_result is not ProbeResult.ANSWERED
             ):
                 continue
-            for at, gtids in self._marks:
-                late = replica.seen_at - at
-                if late < LATE_S:
-                    break
-                if not replica.applied.covers(gtids):
-                    replica.lateness.on_late(now, late)
-                    break
+            behind = self._progress.behind(replica.applied, replica.seen_at)
+            if behind:
+                replica.lateness.on_late(now, behind)
 
     def _rest(self) -> None:
         """Read no more until a replica is late."""
@@ -283,19 +277,14 @@ class TransactionFollower:
                 if self._begun_at is None and tables.begun:
                     self._began(primary)
                     self._sync()
-            self._mark()
+            self._progress.add(shared.now(), tables.read_through)
             if tables.begun and len(received) < _PIECE:
                 connection.channel.pause()
                 await asyncio.sleep(_PAUSE_S)
 
-    def _mark(self) -> None:
-        now = self._shared.now()
-        if not self._marks or now - self._marks[-1][0] >= LATE_S:
-            self._marks.append((now, self._tables.read_through))
-
     def _began(self, primary: Server) -> None:
         self._was_read = True
-        self._marks.clear()
+        self._progress.clear()
         self._begun_at = self._awaited_at = self._shared.now()
         self._awaited = primary.applied
         self._logged_end = None

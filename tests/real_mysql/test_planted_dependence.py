@@ -66,9 +66,9 @@ def audited(log: Sequence[Record], binary_logs: Path, folder: Path) -> Audited:
     out = folder / "out"
     nightly.main(["--log", str(folder / "log"), "--out", str(out), "--binlogs", str(binary_logs)])
     report = (out / "report.html").read_text()
-    told = re.search(r"Of ([\d,]+) reads that were independent by .*?, ([\d,]+) were", report)
-    assert told is not None, report
-    count, independent = (int(number.replace(",", "")) for number in told.groups())
+    sentence = re.search(r"Of ([\d,]+) reads that were independent by .*?, ([\d,]+) were", report)
+    assert sentence is not None, report
+    count, independent = (int(number.replace(",", "")) for number in sentence.groups())
     rows = parquet.read_table(out / "dependent").to_pylist()
     reads = parquet.read_table(out / "reads", columns=["run", "seq", "verdict"]).to_pylist()
     by_word = {(row["run"], row["seq"]) for row in reads if row["verdict"] == Verdict.BY_WORD}
