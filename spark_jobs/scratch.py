@@ -12,7 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _PREFIX: Final = "tidegate-audit-"
 _LOCK: Final = "lock"
@@ -76,3 +79,14 @@ def _made(place: Path) -> tuple[Path, IO[bytes]]:
         except (BlockingIOError, FileNotFoundError):
             pass  # another audit has taken it for a stale one
         lock.close()
+
+
+def rewritten(table: "DataFrame", folder: Path) -> "DataFrame":
+    """Write a table as Parquet, and read it: later queries are planned without what it is made of.
+
+    Args:
+        table: the table.
+        folder: takes it; what is there is replaced.
+    """
+    table.write.mode("overwrite").parquet(str(folder))
+    return table.sparkSession.read.schema(table.schema).parquet(str(folder))

@@ -60,7 +60,7 @@ FOLDERS = {
         *("wire", "server", "control"),
     ),
     "spark_jobs": (
-        *("gtid", "tables", "records", "clocks", "primaries", "columns", "reads", "procedure"),
+        *("gtid", "tables", "records", "clocks", "primaries", "reads", "procedure"),
         *("traffic", "store", "state", "binlogs", "findings", "audit", "report", "nightly"),
     ),
 }

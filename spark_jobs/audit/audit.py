@@ -50,7 +50,7 @@ def judge(
     )
     from spark_jobs.binlogs import binlog_findings
     from spark_jobs.clocks import clocks
-    from spark_jobs.primaries import primary_history
+    from spark_jobs.primaries import clusters, primary_history
     from spark_jobs.reads import consistency_audit, verdict_counts
     from spark_jobs.state import end
     from spark_jobs.tables import report_schema, schema, small_table
@@ -72,30 +72,29 @@ def judge(
             return table
         return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
 
-    # Workers cache opened files by directory, so each audit needs a directory of a new name.
-    scratch = Path(tempfile.mkdtemp(prefix="columns-", dir=log.scratch))
+    scratch = Path(tempfile.mkdtemp(prefix="judged-", dir=log.scratch))
     persisted: list[DataFrame] = []
     try:
         stage("reading records")
-        once = deduplication.look(spark, log, scratch, persisted)
-        passes, survey = once.passes, once.passes.found
+        once = deduplication.look(spark, log, persisted)
+        survey = once.survey
         spans = {
             run: clocks.Span(run_survey.from_us, run_survey.to_us, run_survey.records)
             for run, run_survey in survey.runs.items()
         }
-        found = clocks.learn(once.records, spans, is_steady=passes.is_steady)
+        found = clocks.learn(once.records, spans, is_steady=once.is_steady)
         error_us = max(found.error_us, clock_error_us)
-        judged = judgement.reach(once, found, error_us, out, stage, persisted)
+        judged = judgement.reach(once, found, error_us, out, scratch, stage, persisted)
         if log.ends is not None and log.period is not None and found.agree:
             stage("keeping what the next day begins with")
             audited = end.Audited(
-                passes=passes,
-                records=judged.timed,
+                records=once.records,
+                survey=survey,
                 history=judged.history,
-                laid=judged.laid,
+                bounds=judged.bounds,
                 day=log.period,
                 before=None if once.before is None else once.before.facts,
-                live=log.lines.live,
+                live=_live(spark, log),
             )
             end.write_state(audited, log.ends)
         stage("summing up")
@@ -133,7 +132,9 @@ def judge(
         scenes = related_records.transform(
             timed, spark.createDataFrame([read.as_dict() for read in drawn], schema.JUDGED)
         )
-        past_proxies = unreported.count(survey, judged.told, judged.history.clusters)
+        past_proxies = unreported.count(
+            survey, arrived, clusters.column(judged.history.clusters), judged.history.clusters
+        )
         return Findings(
             log=log.name,
             complete=log.complete,
@@ -146,7 +147,7 @@ def judge(
             unreported=past_proxies.transactions,
             faults=keep(log_integrity.faults(survey), schema.FAULTS, "faults"),
             runs=keep(
-                log_integrity.runs(survey, passes.missing(), once.repeats), schema.RUNS, "runs"
+                log_integrity.runs(survey, once.missing(), once.repeats), schema.RUNS, "runs"
             ),
             lapsed=judged.lapses,
             incidents=incidents,
@@ -213,3 +214,10 @@ def judge(
         for table in persisted:
             table.unpersist()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _live(spark: "SparkSession", log: Log) -> "DataFrame | None":
+    """The lines of segments that were still being written."""
+    from spark_jobs.records.ingest import names
+
+    return spark.read.parquet(*names(log.lines.live)) if log.lines.live else None

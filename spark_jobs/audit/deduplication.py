@@ -2,24 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
 from spark_jobs.audit import log_integrity
-from spark_jobs.columns.chunk import EVERYTHING, Rules
-from spark_jobs.columns.passes import Passes, Source
-from spark_jobs.columns.survey import Run
-from spark_jobs.records import ingest, statement
-from spark_jobs.state.before import Before
-from spark_jobs.tables.schema import RECORD
+from spark_jobs.records import ingest, numbering, statement, survey
+from spark_jobs.records.numbering import Counts
+from spark_jobs.records.survey import Run, Survey
+from spark_jobs.tables.schema import NUMBERED, RUN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.audit.log import Log
+    from spark_jobs.day import Period
+    from spark_jobs.state.before import Before
 
 
 @dataclass(frozen=True)
@@ -27,87 +26,86 @@ class Deduplicated:
     """The records of a log without repeats.
 
     Attributes:
-        passes: the passes through them.
+        survey: what they hold.
+        counts: how many of their numbers are strange.
         records: NUMBERED; `is_judged` only in the judged period.
         repeats: the result of `log_integrity.repeats`.
         before: what is known of the time before; None if nothing is.
+        period: the judged period; None for all.
     """
 
-    passes: Passes
+    survey: Survey
+    counts: Counts
     records: "DataFrame"
     repeats: Mapping[Run, Counter[str]]
-    before: Before | None
+    before: "Before | None"
+    period: "Period | None"
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether nothing shows that a clock was set back."""
+        return not self.counts.unsteady and not any(run.fallen for run in self.survey.runs.values())
+
+    def missing(self) -> dict[Run, tuple[int, int]]:
+        """By run: how many numbers no record has, and how many of these are reported as dropped.
+
+        Only gaps before records of the judged period count. This may run a job.
+        """
+        if not self.counts.missing:
+            return {}
+        gaps = self.records.where("missing > 0")
+        if self.period is not None:
+            gaps = gaps.where(
+                fn.col("arrived_us").between(self.period.begin_us, self.period.end_us - 1)
+            )
+        rows = gaps.groupBy(*RUN).agg(fn.sum("missing"), fn.sum("declared")).collect()
+        return {(row[0], row[1], row[2]): (row[3], row[4]) for row in rows}
 
 
-def look(
-    spark: "SparkSession", log: "Log", scratch: Path, persisted: list["DataFrame"]
-) -> Deduplicated:
-    """Go through a log for the first time.
+def look(spark: "SparkSession", log: "Log", persisted: list["DataFrame"]) -> Deduplicated:
+    """Go through a log for the first time; this runs jobs.
 
     Args:
         spark: a session.
         log: the log.
-        scratch: directory for intermediate files.
         persisted: tables that are persisted here are added to it, for the caller to unpersist.
     """
-    before = None if log.before is None else Before(spark, log.before, scratch / "before")
-    tail = () if before is None else before.tail
-    source = Source(
-        files=[*log.lines.files, *map(str, tail)],
-        rules=_rules(log),
-        dates=None if log.span is None else log.span.dates,
-        before=None if before is None else before.folder,
-    )
-    passes = Passes(spark, source, scratch / "first")
-    whole = log.lines.parsed.where("fault is null")
-    if before is not None and tail:
-        whole = whole.unionByName(before.tail_records.select(whole.columns))
+    from spark_jobs.state.before import Before
+
+    before = None if log.before is None else Before(spark, log.before)
+    parsed = log.lines.parsed
+    if before is not None:
+        parsed = parsed.unionByName(before.tail.select(parsed.columns))
+    dates = None if log.span is None else log.span.dates
+    whole = parsed.where("fault is null")
+    found = survey.look(parsed.withColumns(statement.facts()), log.period, dates)
+    numbers = None if before is None else before.numbers
+    strange = numbering.strange(whole, numbers).persist()
+    persisted.append(strange)
+    counts = numbering.count(strange)
+    numbered = ingest.number(whole, strange=strange, counts=counts)
     repeats: Mapping[Run, Counter[str]] = {}
-    if passes.is_repeated:
-        numbers = None if before is None else before.numbers
-        numbered = ingest.number(whole, persisted, before=numbers)
-        told = (
-            numbered
-            if log.period is None
-            else numbered.where(
-                f"arrived_us >= {log.period.begin_us} and arrived_us < {log.period.end_us}"
-            )
-        )
-        repeats = log_integrity.repeats(told)
-        numbered = numbered.where("repeat is null")
-        passes = _again(spark, passes, source, numbered, scratch)
-    else:
-        numbered = ingest.number(whole, strange=passes.strange)
+    if counts.repeated:
+        repeats = log_integrity.repeats(_during(numbered, log))
+        numbered = numbered.where("repeat is null").persist()
+        persisted.append(numbered)
+        faults, lagging = found.faults, found.lagging
+        found = survey.look(_as_parsed(numbered), log.period, dates)
+        found.faults, found.lagging = faults, lagging
+    if before is not None:
+        found.add_servers(survey.look(_as_parsed(before.records), None, None))
     if log.period is not None:
         numbered = numbered.withColumn("is_judged", statement.judged_in(log.period))
-    return Deduplicated(passes, numbered, repeats, before)
+    return Deduplicated(found, counts, numbered.select(NUMBERED.names), repeats, before, log.period)
 
 
-def _again(
-    spark: "SparkSession", before: Passes, source: Source, numbered: "DataFrame", scratch: Path
-) -> Passes:
-    """Go through the records once more, without repeats."""
-    folder = scratch / "once"
+def _as_parsed(records: "DataFrame") -> "DataFrame":
     nothing = fn.lit(None).cast("string")
-    (
-        numbered.select(
-            *RECORD.names, "file", nothing.alias("fault"), nothing.alias("line")
-        ).write.parquet(str(folder))
-    )
-    files = sorted(map(str, folder.glob("*.parquet")))
-    passes = Passes(spark, replace(source, files=files), scratch / "second")
-    passes.found.faults = before.found.faults
-    passes.found.lagging = before.found.lagging
-    return passes
+    return records.withColumns({"fault": nothing, "line": nothing})
 
 
-def _rules(log: "Log") -> Rules:
-    span, period = log.span, log.period
-    begin_us, end_us = (EVERYTHING.begin_us, EVERYTHING.end_us)
-    if span is not None:
-        begin_us, end_us = span.begin_us, span.end_us
-    if log.before is not None:
-        begin_us = EVERYTHING.begin_us  # the state's tail may begin earlier than the span
-    if period is None:
-        return Rules(begin_us, end_us, EVERYTHING.judge_from_us, EVERYTHING.judge_to_us)
-    return Rules(begin_us, end_us, period.begin_us, period.end_us)
+def _during(records: "DataFrame", log: "Log") -> "DataFrame":
+    if log.period is None:
+        return records
+    period = log.period
+    return records.where(f"arrived_us >= {period.begin_us} and arrived_us < {period.end_us}")

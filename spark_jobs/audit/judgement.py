@@ -1,24 +1,26 @@
-"""Reaches the verdicts on a log: plain ones by whole columns, the rest by the judge."""
+"""Reaches the verdicts on a log: plain ones by comparison, the rest by the judge."""
 
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as fn
+
 from spark_jobs.clocks.clocks import Clocks
-from spark_jobs.columns.passes import Passes
-from spark_jobs.columns.series import SeriesError
-from spark_jobs.columns.settle import Settled
-from spark_jobs.columns.tellings import Told
-from spark_jobs.primaries import clusters, primary_history
-from spark_jobs.primaries.primary_history import History
+from spark_jobs.gtid_columns import Bounds
+from spark_jobs.primaries import clusters, primary_history, quiet_clusters
+from spark_jobs.primaries.primary_history import History, Reign
 from spark_jobs.procedure import false_proofs, procedure
-from spark_jobs.procedure.procedure import Suspects
-from spark_jobs.reads import consistency_audit
+from spark_jobs.procedure import suspects as procedure_suspects
+from spark_jobs.reads import consistency_audit, plain_reads
+from spark_jobs.reads.plain_reads import Known
+from spark_jobs.records.survey import Server, Survey
+from spark_jobs.scratch import rewritten
 from spark_jobs.tables import small_table
-from spark_jobs.tables.schema import JUDGED, PROCEDURE
+from spark_jobs.tables.schema import JUDGED, PROCEDURE, TELLING
 from spark_jobs.tables.timestamps import published
 
 if TYPE_CHECKING:
@@ -33,21 +35,21 @@ class Judgement:
 
     Attributes:
         timed: NUMBERED, in corrected times.
-        told: what the records told of writes.
         history: the history of the primaries.
+        bounds: the sources of GTIDs of each cluster.
         reads: JUDGED.
+        left: `plain_reads.LEFT` of the reads that were left to the judge.
         lapsed: PROCEDURE.
         lapses: the number of rows in `lapsed`.
-        laid: the folder of the series; None if none were written.
     """
 
     timed: "DataFrame"
-    told: Told
     history: History
+    bounds: Bounds
     reads: "DataFrame"
+    left: "DataFrame"
     lapsed: "DataFrame"
     lapses: int
-    laid: str | None
 
 
 def reach(
@@ -55,6 +57,7 @@ def reach(
     found: Clocks,
     error_us: int,
     out: Path,
+    scratch: Path,
     stage: Callable[[str], None],
     persisted: list["DataFrame"],
 ) -> Judgement:
@@ -65,48 +68,37 @@ def reach(
         found: what was found out about the clocks.
         error_us: by how much clocks may differ, µs.
         out: takes the tables ``reads`` and ``procedure``.
+        scratch: takes a table that is needed only meanwhile; all workers see it.
         stage: is called with the name of each stage that begins.
         persisted: tables that are persisted here are added to it, for the caller to unpersist.
     """
     stage("reading what primaries said")
-    passes, before = log.passes, log.before
-    survey = passes.found
-    known, unplaced = clusters.group(survey.named)
-    timed = found.corrected(log.records)
-    if before is not None:
-        timed = timed.unionByName(before.records)
-    ahead = found.ahead
-    plainly = ahead is not None
-    if ahead is not None:
-        passes.correct(ahead, error_us)
-    told = passes.tell(known, plainly=plainly)
-    laid = _laid(passes) if plainly else None
-    learned = None if laid is None else passes.known(timed, known, unplaced, told, laid)
-    since_us = 0 if before is None else before.until_us
-    history = primary_history.learn(timed, error_us, learned, since_us)
-    persisted.append(history.past)
-
+    timed, known = prepared(log, found, error_us, scratch, persisted)
+    history = known.history
     stage("judging reads")
     folder = out / "reads"
     shutil.rmtree(folder, ignore_errors=True)
-    if laid is None:
-        reads = consistency_audit.write(timed, history, folder, error_us, found.unsteady)
-        suspects = None
+    unsteady = found.unsteady
+    suspects = None
+    if found.ahead is None:  # some clock was set back: no comparison of times holds
+        left = timed.where("is_judged").withColumn("cluster", clusters.column(history.clusters))
+        left = left.select(*plain_reads.LEFT)
+        reads = consistency_audit.write(timed, history, folder, error_us, unsteady)
     else:
-        settled = passes.settle(told, laid, history, folder)
-        suspects = _suspects(passes, settled)
-        if settled.left:
-            reads = consistency_audit.write(
-                timed, history, folder, error_us, found.unsteady, passes.left
-            )
-        else:
-            if not settled.reads:
-                small_table.write([], JUDGED, folder)
-            reads = consistency_audit.kept(timed.sparkSession, folder)
+        reads, left = _plain(timed, known, folder, scratch)
+        if not left.isEmpty():
+            reads = consistency_audit.write(timed, history, folder, error_us, unsteady, left)
+        suspects = procedure_suspects.find(timed, known, _changed(log.survey), persisted)
     lapsed, lapses = timed.sparkSession.createDataFrame([], PROCEDURE), 0
     if suspects is None or suspects:
-        lapsed = procedure.transform(timed, error_us, found.unsteady, suspects, persisted, since_us)
-        lapsed = passes.during(lapsed, "arrived_us").persist()
+        lapsed = procedure.transform(
+            timed, error_us, unsteady, suspects, persisted, history.since_us
+        )
+        if log.period is not None:
+            lapsed = lapsed.where(
+                fn.col("arrived_us").between(log.period.begin_us, log.period.end_us - 1)
+            )
+        lapsed = lapsed.persist()
         persisted.append(lapsed)
         lapses = lapsed.count()
     if lapses:
@@ -115,34 +107,111 @@ def reach(
         small_table.write([], PROCEDURE, out / "procedure")
     return Judgement(
         timed=timed,
-        told=told,
         history=history,
+        bounds=known.bounds,
         reads=reads,
+        left=left,
         lapsed=lapsed,
         lapses=lapses,
-        laid=laid,
     )
 
 
-def _laid(passes: Passes) -> str | None:
-    """Write the series; None if some time is so wrong that the series have no room for it."""
-    try:
-        return passes.lay()
-    except SeriesError:
-        return None
+def _plain(
+    timed: "DataFrame", known: Known, folder: Path, scratch: Path
+) -> tuple["DataFrame", "DataFrame"]:
+    """Write the verdicts on plain reads; return these, and `plain_reads.LEFT` of all others."""
+    if known.survey.wanted:
+        unbacked = rewritten(plain_reads.unbacked(timed, known), scratch / "unbacked")
+        settled = plain_reads.settle(timed, known, None if unbacked.isEmpty() else unbacked)
+        settled = rewritten(settled, scratch / "settled")
+        plain = settled.where("verdict is not null").select(JUDGED.names)
+        published(plain).write.mode("overwrite").parquet(str(folder))
+        left = plain_reads.left(settled)
+    else:
+        small_table.write([], JUDGED, folder)
+        left = timed.where("false").select(*plain_reads.LEFT)
+    return consistency_audit.kept(timed.sparkSession, folder), left
 
 
-def _suspects(passes: Passes, settled: Settled) -> Suspects:
+def prepared(
+    log: "Deduplicated",
+    found: Clocks,
+    error_us: int,
+    scratch: Path,
+    persisted: list["DataFrame"],
+) -> tuple["DataFrame", Known]:
+    """Bring together what verdicts rest on; this runs jobs. For the parameters see `reach`.
+
+    Returns:
+        NUMBERED in corrected times, with those that stand for the time before, and what is known of
+        them. Unless a clock was set back, also the columns of `plain_reads.bounded`.
+    """
+    survey, before = log.survey, log.before
+    timed = found.corrected(log.records)
+    if before is not None:
+        timed = timed.unionByName(before.records)
+    since_us = 0 if before is None else before.until_us
+    known_clusters, _ = clusters.group(survey.named)
+    bounds = Bounds(survey.sources_of(known_clusters))
+    learned = None
+    if found.ahead is not None:
+        bounded = plain_reads.bounded(timed, clusters.column(known_clusters), bounds)
+        timed = rewritten(bounded, scratch / "bounded")
+        learned = _learned(timed, log, found, bounds, error_us, since_us)
+    history = primary_history.learn(timed, error_us, learned, since_us)
+    persisted.append(history.past)
+    history = replace(history, past=rewritten(history.past, scratch / "past"))
+    has_open = bool(survey.unnamed or log.counts.holes or before is not None)
+    return timed, Known(
+        survey=survey, history=history, bounds=bounds, has_open=has_open, error_us=error_us
+    )
+
+
+def _learned(
+    timed: "DataFrame",
+    log: "Deduplicated",
+    found: Clocks,
+    bounds: Bounds,
+    error_us: int,
+    since_us: int,
+) -> primary_history.Known:
+    """What is known of the primaries already."""
+    survey = log.survey
+    known, unplaced = clusters.group(survey.named)
+    cluster = clusters.column(known)
+    primaries: defaultdict[str, set[Server]] = defaultdict(set)
+    for run, server, role in survey.servers:
+        if role == "primary":
+            primaries[known[run[0]]].add(server)
+    rough: frozenset[str] = frozenset()
+    if survey.wholes:
+        rough = quiet_clusters.lacking(timed, bounds, error_us, since_us)
+    quiet = {name for name, servers in primaries.items() if len(servers) == 1} - rough
+    loud = set(primaries) - quiet
+    ahead = dict(found.ahead or ())
+    reigns = [
+        Reign(*run, *server, told.from_us - ahead.get(run, 0), told.to_us - ahead.get(run, 0))
+        for (run, server), told in sorted(survey.reigns.items(), key=repr)
+        if told.from_us <= told.to_us
+    ]
+    is_open = bool(survey.unnamed or log.counts.holes or log.counts.missing or log.before)
+    telling = None
+    if is_open or loud:
+        opened = fn.col("hole") | fn.col("is_unnamed") | (fn.col("missing") > 0)
+        wrote = (fn.col("kind") == "statement") & (fn.col("named") != "")
+        wrote &= (fn.col("role") == "primary") & cluster.isin(*loud)
+        telling = timed.where(opened | wrote | fn.col("whole").isNotNull()).select(TELLING.names)
+    return primary_history.Known(known, unplaced, reigns, frozenset(quiet), telling)
+
+
+def _changed(survey: Survey) -> list[tuple[str, int, str, str]]:
+    """Servers of which a run counted so many new incarnations that their losses are suspect."""
     incarnations: defaultdict[tuple[str, int, str, str], set[int]] = defaultdict(set)
-    for run, (uuid, incarnation), role in passes.found.servers:
+    for run, (uuid, incarnation), role in survey.servers:
         if role == "replica" and uuid is not None and incarnation is not None:
             incarnations[*run, uuid].add(incarnation)
-    return Suspects(
-        reads=passes.suspects if settled.suspects else None,
-        liars=sorted(settled.liars, key=repr),
-        changed=[
-            server
-            for server, numbers in sorted(incarnations.items())
-            if max(numbers) - min(numbers) >= false_proofs.OFTEN
-        ],
-    )
+    return [
+        server
+        for server, numbers in sorted(incarnations.items())
+        if max(numbers) - min(numbers) >= false_proofs.OFTEN
+    ]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
-from spark_jobs.columns.survey import Run, Survey
+from spark_jobs.records.survey import Run, Survey
 from spark_jobs.tables.schema import NUMBERED, RUN
 
 _KINDS = ("statement", "proof", "gap")

@@ -7,16 +7,15 @@ cluster's first whole set or after its last is not counted.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
 
-from spark_jobs.columns.survey import Survey
-from spark_jobs.columns.tellings import Told
+from spark_jobs import gtid_columns
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
-
-_NOTHING: Final = np.zeros(0, np.int64), np.zeros(0, np.int64)
+from spark_jobs.records.survey import Survey
 
 
 class Unreported(NamedTuple):
@@ -43,12 +42,15 @@ class Unreported(NamedTuple):
         ]
 
 
-def count(found: Survey, told: Told, clusters: Mapping[str, str]) -> Unreported:
-    """Compare the growth of primaries' whole sets with what records name.
+def count(
+    found: Survey, records: DataFrame, cluster: Column, clusters: Mapping[str, str]
+) -> Unreported:
+    """Compare the growth of primaries' whole sets with what records name; this may run a job.
 
     Args:
         found: the survey of some records.
-        told: what the same records told.
+        records: NUMBERED of these records, in the judged period.
+        cluster: the cluster of a record.
         clusters: the cluster of each proxy.
     """
     bounds = sorted(
@@ -57,14 +59,38 @@ def count(found: Survey, told: Told, clusters: Mapping[str, str]) -> Unreported:
         if reign.first is not None and reign.last is not None
     )
     grown = growth(bound[1:] for bound in bounds)
-    named = 0
-    for cluster, gtids in grown.items():
-        for tsid, start, end in gtids:
-            low, high = told.named.get((cluster, tsid), _NOTHING)
-            inside = np.minimum(high + 1, end) - np.maximum(low, start)
-            named += int(inside[inside > 0].sum())
     grew = sum(gtids.count() for gtids in grown.values())
-    return Unreported(max(0, grew - named), found.nameless if grew else 0)
+    if not grew:
+        return Unreported(0, 0)
+    spans = [(name, *span) for name, gtids in grown.items() for span in gtids]
+    named = _named(records, cluster, spans)
+    return Unreported(max(0, grew - named), found.nameless)
+
+
+def _named(records: DataFrame, cluster: Column, spans: Sequence[tuple[str, str, int, int]]) -> int:
+    """How many GTIDs within some spans records name; a GTID that several name counts once.
+
+    Args:
+        records: NUMBERED.
+        cluster: the cluster of a record.
+        spans: cluster, source, and a half-open span of numbers.
+    """
+    spark = records.sparkSession
+    table = spark.createDataFrame(
+        list(spans), "cluster string, source string, start long, end long"
+    )
+    told = (
+        records.where(fn.col("own_gtids") != "")
+        .select(cluster.alias("cluster"), fn.explode(gtid_columns.intervals(fn.col("own_gtids"))))
+        .select("cluster", "col.*")
+        .distinct()
+    )
+    low, high = fn.greatest("low", "start"), fn.least(fn.col("high") + 1, fn.col("end"))
+    inside = told.join(fn.broadcast(table), ["cluster", "source"]).select(
+        (high - low).alias("size")
+    )
+    row = inside.where("size > 0").agg(fn.sum("size")).collect()[0]
+    return int(row[0] or 0)
 
 
 def growth(sets: Iterable[tuple[str, str, str]]) -> dict[str, GtidSet]:

@@ -8,42 +8,21 @@ proxy's records in the order of their times.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from spark_jobs.columns.steps import Liar
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.procedure import false_proofs, procedure_events
 from spark_jobs.procedure.false_proofs import FalseProofs
 from spark_jobs.procedure.run_procedure import Procedure
+from spark_jobs.procedure.suspects import Suspects
 from spark_jobs.promise import CLUSTER_LEVELS
 from spark_jobs.tables.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 from spark_jobs.verdict import Lapse
 
 _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
-
-
-@dataclass(frozen=True)
-class Suspects:
-    """The records that may show a lapse, where `columns` has looked first.
-
-    Attributes:
-        reads: RUN and `seq` of reads; None if there are none.
-        liars: servers that may be contradicted.
-        changed: servers (`false_proofs.SERVER`) of which a run counted OFTEN new incarnations or
-            more.
-    """
-
-    reads: DataFrame | None
-    liars: Collection[Liar]
-    changed: Collection[tuple[str, int, str, str]]
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to look at."""
-        return self.reads is not None or bool(self.liars) or bool(self.changed)
 
 
 def transform(

@@ -8,7 +8,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
-from spark_jobs.columns.steps import Liar
 from spark_jobs.procedure.run_procedure import (
     ANSWERED,
     ASKED,
@@ -19,6 +18,7 @@ from spark_jobs.procedure.run_procedure import (
     TOLD,
     Event,
 )
+from spark_jobs.procedure.suspects import Liar
 from spark_jobs.promise import CLUSTER_LEVELS, SCOPES, SEEN_LEVELS
 from spark_jobs.tables.schema import NUMBERED, RUN
 

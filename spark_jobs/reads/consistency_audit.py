@@ -39,7 +39,7 @@ def write(
         folder: takes the judged reads as Parquet, beside those already there.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         unsteady: proxies whose own records may be out of order by the clocks' error.
-        left: the reads to be judged (`columns.settle.LEFT`); None for all.
+        left: the reads to be judged (`plain_reads.LEFT`); None for all.
 
     Returns:
         JUDGED: one row per read, including those already there.
@@ -68,7 +68,7 @@ def transform(
         history: the primary's, of the same records.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         unsteady: proxies whose own records may be out of order by the clocks' error.
-        only: the reads to be judged (`columns.settle.LEFT`); None for all.
+        only: the reads to be judged (`plain_reads.LEFT`); None for all.
 
     Returns:
         JUDGED: one row per read.

@@ -23,6 +23,15 @@ from spark_jobs.promise import SCOPES, SEEN_LEVELS
 from spark_jobs.tables.schema import BACKING, NUMBERED, READ, RUN, SESSION
 
 GROUP: Final = ("kind", "key")
+_KEYS: Final = {
+    "connection": SESSION,
+    "user": ("proxy", "user"),
+    "application": ("proxy", "application"),
+    "proxy": ("proxy",),
+    "cluster": ("cluster",),
+}
+"""By which columns records are put into the groups of each kind."""
+
 ORDER: Final = ("at", "turn", *RUN, "seq")
 
 _CONTEXT: Final = (
@@ -158,13 +167,20 @@ def hashed(key: Column) -> Column:
 def key() -> Column:
     """The key of a record's group, among the groups of its `kind`."""
     kind = fn.col("kind")
-    return (
-        fn.when(kind == "connection", fn.concat_ws("\0", *SESSION))
-        .when(kind == "user", fn.concat_ws("\0", "proxy", "user"))
-        .when(kind == "application", fn.concat_ws("\0", "proxy", "application"))
-        .when(kind == "proxy", fn.col("proxy"))
-        .otherwise(fn.col("cluster"))
-    )
+    found = key_of("cluster")
+    for name in SCOPES:
+        found = fn.when(kind == name, key_of(name)).otherwise(found)
+    return found
+
+
+def key_of(kind: str) -> Column:
+    """The key of a record's group of a kind."""
+    return fn.concat_ws("\0", *_KEYS[kind])
+
+
+def number_of(kind: str) -> Column:
+    """A number for a record's group of a kind; two have the same with probability 2**-64."""
+    return fn.xxhash64(fn.lit(kind), *_KEYS[kind])
 
 
 def _wanted(records: DataFrame, history: History) -> DataFrame:

@@ -38,7 +38,7 @@ def find(records: DataFrame, reads: DataFrame, history: History) -> RelevantReco
 
     Args:
         records: NUMBERED without repeats.
-        reads: `columns.settle.LEFT`, few compared with the records.
+        reads: `plain_reads.LEFT`, few compared with the records.
         history: the primary's, of the same records.
     """
     kinds = {row.owed_in for row in reads.select("owed_in").distinct().collect()}

@@ -12,6 +12,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_jobs.records import numbering, statement
+from spark_jobs.records.numbering import Counts
 from spark_jobs.records.segments import Segments
 from spark_jobs.tables.schema import KINDS, LIMITS, NUMBERED, RECORD, RECORD_VERSION
 
@@ -95,6 +96,7 @@ def number(
     records: DataFrame,
     kept: list[DataFrame] | None = None,
     strange: DataFrame | None = None,
+    counts: Counts | None = None,
     before: DataFrame | None = None,
 ) -> DataFrame:
     """Add to each record what follows from its numbers and from its fields. This runs jobs.
@@ -103,6 +105,7 @@ def number(
         records: RECORD, ``file``; they are read several times.
         kept: tables that are persisted here are added to it, for the caller to unpersist.
         strange: `numbering.strange` of the same records; None to compute it.
+        counts: `numbering.count` of it; None to count.
         before: passed on to `numbering.strange`.
 
     Returns:
@@ -113,8 +116,8 @@ def number(
         strange = numbering.strange(narrow, before).persist()
         if kept is not None:
             kept.append(strange)
+    found, repeated, *_ = counts or numbering.count(strange)
     strange = strange.select(*numbering.KEY, "repeated", "missing", "hole", "since_us")
-    found, repeated = strange.agg(fn.count("*"), fn.count_if("repeated")).collect()[0]
     joined = narrow.select("*", numbering.run_of().alias(numbering.KEY[0]))
     if found:
         handed = fn.broadcast(strange) if found <= _FEW else strange

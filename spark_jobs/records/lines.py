@@ -9,13 +9,15 @@ the types of RECORD and possible numbers. Any other block is left to `ingest.par
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from spark_jobs.arrays import Numbers
 from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import KINDS, LIMITS, PARSED, RECORD, RECORD_VERSION
+
+_Numbers = npt.NDArray[np.int64]
 
 SCHEMA: Final = small_table.to_arrow(PARSED)
 
@@ -57,7 +59,7 @@ def plain(block: bytes, file: str) -> pa.Table | None:
     return pa.table(columns, schema=SCHEMA)
 
 
-def _bounds(block: bytes) -> tuple[Numbers, Numbers]:
+def _bounds(block: bytes) -> tuple[_Numbers, _Numbers]:
     """The offsets at which lines begin, and at which they end."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
     if not block.endswith(b"\n"):
@@ -65,7 +67,7 @@ def _bounds(block: bytes) -> tuple[Numbers, Numbers]:
     return np.append(0, ends[:-1] + 1), ends
 
 
-def _are_objects(block: bytes, begins: Numbers, ends: Numbers) -> bool:
+def _are_objects(block: bytes, begins: _Numbers, ends: _Numbers) -> bool:
     """Whether each line looks like a whole JSON object, in UTF-8."""
     lengths = ends - begins
     if not len(lengths) or lengths.min() < len("{}") or lengths.max() > _LONGEST:
@@ -96,7 +98,7 @@ def _are_records(read: pa.Table) -> bool:
     return True
 
 
-def _with_more(block: bytes, begins: Numbers, ends: Numbers, kind: pa.ChunkedArray) -> pa.Array:
+def _with_more(block: bytes, begins: _Numbers, ends: _Numbers, kind: pa.ChunkedArray) -> pa.Array:
     """The lines that hold more than RECORD does, and null for the others."""
     more: list[str | None] = [None] * len(begins)
     for at in np.flatnonzero(pc.equal(kind, "proof").to_numpy()):

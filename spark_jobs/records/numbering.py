@@ -5,13 +5,19 @@ shows how much the log has lost or no longer holds. Most records' numbers show n
 only the numbers are sorted, and only strange ones are kept.
 """
 
+from typing import Final, NamedTuple
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from spark_jobs.running import Order, running
 from spark_jobs.tables.schema import RUN
 
 KEY = ("numbered_in", "seq")
 """The columns that identify a number: `run_of`, and ``seq``."""
+
+_BUCKET: Final = 1 << 17
+"""So many numbers of a run are sorted together."""
 
 
 def run_of() -> Column:
@@ -23,144 +29,128 @@ def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """Find the numbers that are strange: repeated, after a gap, or out of the order of time.
 
     Args:
-        records: RECORD, ``fingerprint``.
+        records: RECORD.
         before: the last known numbers of the time before: RUN, ``seq`` and ``ended_us`` of runs;
             rows of sessions have ``session`` and ``ordinal``, too. None if nothing is known.
 
     Returns:
         KEY, and ``repeated`` (several records have this number), ``missing`` (how many numbers
         right before it no record has), ``hole`` (statements of its session right before it are
-        missing) and ``since_us`` (end of the record before it, if records are missing between
-        them or if that record ended later; else 0).
+        missing), ``since_us`` (end of the record before it, if records are missing between them or
+        if that record ended later; else 0) and ``unsteady`` (a statement that ended before some
+        earlier record did). One row for each number.
     """
-    in_run = Window.partitionBy("numbered_in").orderBy("seq", "fingerprint")
-    # Repeats and records of other kinds do not count in a session.
-    in_session = Window.partitionBy("numbered_in", "session", "counts", "again").orderBy("seq")
-    zero, first = fn.lit(0), ~fn.col("again")
-    gap = first & (fn.col("missing") > 0)
-    fell = first & (fn.col("ended_us") < fn.col("since_us"))
-    hole = first & fn.col("counts") & (fn.col("ordinal") != fn.col("ordinal_before") + 1)
+    statement = fn.col("kind") == "statement"
     numbers = records.select(
-        run_of().alias("numbered_in"),
+        run_of().alias(KEY[0]),
         "seq",
-        "fingerprint",
         "ended_us",
         "session",
-        "ordinal",
-        (fn.col("kind") == "statement").alias("counts"),
+        fn.when(statement, fn.col("ordinal")).alias("ordinal"),
         fn.lit(False).alias("known"),
     )
     if before is not None:
-        known = before.select(
-            run_of().alias("numbered_in"),
-            "seq",
-            fn.lit(0).cast("bigint").alias("fingerprint"),
-            "ended_us",
-            "session",
-            "ordinal",
-            fn.isnotnull("session").alias("counts"),
-            fn.lit(True).alias("known"),
+        numbers = numbers.unionByName(
+            before.select(
+                run_of().alias(KEY[0]),
+                "seq",
+                "ended_us",
+                "session",
+                "ordinal",
+                fn.lit(True).alias("known"),
+            )
         )
-        numbers = numbers.unionByName(known)
+    flags, counts = ("repeated", "hole", "unsteady"), ("missing", "since_us")
+    nothing = {
+        **dict.fromkeys(flags, fn.lit(False)),
+        **dict.fromkeys(counts, fn.lit(0).cast("long")),
+    }
+    both = _of_runs(numbers).unionByName(_of_sessions(numbers), allowMissingColumns=True)
     return (
-        numbers.withColumns(
-            {
-                "before": fn.lag("seq").over(in_run),
-                "since_us": fn.coalesce(fn.lag("ended_us").over(in_run), zero),
-            }
-        )
-        .withColumns(
-            {
-                "again": ~fn.col("known")
-                & fn.coalesce(fn.col("seq") == fn.col("before"), fn.lit(False)),
-                "missing": fn.col("seq") - 1 - fn.coalesce("before", zero),
-            }
-        )
-        .withColumn("ordinal_before", fn.coalesce(fn.lag("ordinal").over(in_session), zero))
-        .where(~fn.col("known") & (fn.col("again") | gap | fell | hole))
+        both.withColumns({name: fn.coalesce(name, zero) for name, zero in nothing.items()})
         .groupBy(*KEY)
         .agg(
-            fn.bool_or("again").alias("repeated"),
-            fn.coalesce(fn.max(fn.when(first, fn.col("missing"))), zero).alias("missing"),
-            fn.bool_or(hole).alias("hole"),
-            fn.coalesce(fn.max(fn.when(gap | fell, fn.col("since_us"))), zero).alias("since_us"),
+            *(fn.bool_or(name).alias(name) for name in flags),
+            *(fn.max(name).alias(name) for name in counts),
         )
     )
 
 
-def of_records(known: DataFrame) -> DataFrame:
-    """Find the strange numbers among the records that stand for the time before.
-
-    These records have the columns `missing`, `hole` and `since_us` already.
-
-    Args:
-        known: RUN, `seq`, `arrived_us`, `ended_us`, `dropped`, `missing`, `since_us`, `hole`.
-
-    Returns:
-        The columns of `of_stretches`.
-    """
-    flags = ("repeated", "fell", "unsteady")
-    strange_numbers = known.where((fn.col("missing") > 0) | fn.col("hole"))
-    return strange_numbers.withColumns({name: fn.lit(False) for name in flags}).withColumn(
-        KEY[0], run_of()
+def _of_runs(numbers: DataFrame) -> DataFrame:
+    """The numbers that are strange in their runs."""
+    bucket = fn.floor(fn.col("seq") / _BUCKET)
+    last = fn.struct("seq", "ended_us")
+    order = Order(KEY[:1], ("seq", ~fn.col("known")), including=False, bucket=bucket)
+    found = running(
+        numbers, order, {"last": ("max", last), "newest_us": ("max", fn.col("ended_us"))}
+    )
+    seq, ended = fn.col("seq"), fn.col("ended_us")
+    before, since = fn.coalesce("last.seq", fn.lit(0)), fn.coalesce("last.ended_us", fn.lit(0))
+    again = seq <= before
+    gap, fell = seq > before + 1, ~again & (ended < since)
+    unsteady = fn.col("ordinal").isNotNull() & (ended < fn.col("newest_us"))
+    return found.where(~fn.col("known") & (again | gap | fell | unsteady)).select(
+        *KEY,
+        again.alias("repeated"),
+        fn.when(gap, seq - 1 - before).alias("missing"),
+        fn.when(gap | fell, since).alias("since_us"),
+        unsteady.alias("unsteady"),
     )
 
 
-def of_stretches(stretches: DataFrame, session_stretches: DataFrame) -> DataFrame:
-    """Find the strange numbers from stretches of consecutive records (`columns.numbers`).
-
-    Args:
-        stretches: `columns.numbers.STRETCH`.
-        session_stretches: `columns.numbers.SESSION_STRETCH`.
-
-    Returns:
-        The columns of `strange`, except that ``repeated`` only says that some number near this one
-        occurs again. Also RUN, ``fell`` (the record ended before the one before it), ``unsteady``
-        (the stretch's first statement ended before some earlier record did), and the record's
-        ``arrived_us``, ``ended_us`` and ``dropped``, which are null if it only has a hole.
-    """
-    in_run = Window.partitionBy(*RUN).orderBy("seq", "last_seq")
-    so_far = in_run.rowsBetween(Window.unboundedPreceding, -1)
-    in_session = Window.partitionBy(*RUN, "session").orderBy("seq")
-    zero, no = fn.lit(0), fn.lit(False)
-    before, since = fn.coalesce("before", zero), fn.coalesce("ended_before_us", zero)
-    missing, again = fn.col("seq") - 1 - before, fn.col("seq") <= before
-    fell = fn.col("ended_us") < since
-    unsteady = fn.coalesce(fn.col("statement_us") < fn.col("newest_us"), no)
-    gaps = (
-        stretches.withColumns(
-            {
-                "before": fn.max("last_seq").over(so_far),
-                "ended_before_us": fn.lag("last_ended_us").over(in_run),
-                "newest_us": fn.max("last_ended_us").over(so_far),
-            }
-        )
-        .where(again | (missing > 0) | fell | unsteady)
-        .select(
-            *RUN,
-            "seq",
-            "arrived_us",
-            "ended_us",
-            "dropped",
-            again.alias("repeated"),
-            fell.alias("fell"),
-            unsteady.alias("unsteady"),
-            fn.when(again, 0).otherwise(missing).alias("missing"),
-            fn.when((missing > 0) | fell, since).otherwise(0).alias("since_us"),
-        )
+def _of_sessions(numbers: DataFrame) -> DataFrame:
+    """The numbers of statements before which others of their session are missing."""
+    whose = (KEY[0], "session")
+    ordinal = fn.col("ordinal")
+    statements = numbers.where(ordinal.isNotNull()).select(*KEY, "session", "ordinal", "known")
+    least, most, size = fn.min(ordinal), fn.max(ordinal), fn.count("*")
+    # If some are missing and others occur twice, their sums tell.
+    exact = ordinal.cast("double")
+    sums = (fn.sum(exact), fn.sum(exact * exact))
+    last, first = most.cast("double"), least.cast("double") - 1
+    of_all = (
+        (last * (last + 1) - first * (first + 1)) / 2,
+        (last * (last + 1) * (2 * last + 1) - first * (first + 1) * (2 * first + 1)) / 6,
     )
-    ordinal_before = fn.coalesce(fn.lag("last_ordinal").over(in_session), zero)
-    holes = (
-        session_stretches.withColumn("ordinal_before", ordinal_before)
-        .where(fn.col("ordinal") != fn.col("ordinal_before") + 1)
-        .select(*RUN, "seq")
-        .withColumn("hole", fn.lit(True))
-    )
-    flags = ("repeated", "fell", "unsteady", "hole")
-    numbers = ("missing", "since_us")
+    whole = (most - least + 1 == size) & ((least == 1) | fn.bool_or("known"))
+    whole &= (sums[0] == of_all[0]) & (sums[1] == of_all[1])
+    # Most sessions are whole: to count is cheaper than to sort, and only the others are sorted.
+    torn = statements.groupBy(*whose).agg(whole.alias("whole")).where("not whole")
+    in_order = Window.partitionBy(*whose).orderBy("seq", "ordinal")
+    before = fn.struct(fn.lag("ordinal", 1, 0).over(in_order), fn.lag("seq").over(in_order))
+    again = fn.coalesce(fn.col("seq") == fn.col("before.col2"), fn.lit(False))
     return (
-        gaps.join(holes, [*RUN, "seq"], "full")
-        .withColumns({name: fn.coalesce(name, no) for name in flags})
-        .withColumns({name: fn.coalesce(name, zero) for name in numbers})
-        .withColumn(KEY[0], run_of())
+        statements.join(torn.select(*whose), [*whose], "left_semi")
+        .withColumn("before", before)
+        .where(~fn.col("known") & ~again & (ordinal != fn.col("before.col1") + 1))
+        .select(*KEY, fn.lit(True).alias("hole"))
     )
+
+
+class Counts(NamedTuple):
+    """How many numbers are strange.
+
+    Attributes:
+        strange: all of them.
+        repeated: those that several records have.
+        missing: those before which others are missing.
+        holes: those before which statements of their session are missing.
+        unsteady: those of statements that ended before an earlier record did.
+    """
+
+    strange: int
+    repeated: int
+    missing: int
+    holes: int
+    unsteady: int
+
+
+def count(found: DataFrame) -> Counts:
+    """Count strange numbers; this runs a job.
+
+    Args:
+        found: the result of `strange`.
+    """
+    missing = fn.count_if(fn.col("missing") > 0)
+    flags = (fn.count_if("repeated"), missing, fn.count_if("hole"), fn.count_if("unsteady"))
+    return Counts(*found.agg(fn.count("*"), *flags).collect()[0])

@@ -8,7 +8,7 @@ that is one block.
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from spark_jobs import tasks
 from spark_jobs.day import DAY_US, HOUR_US, Day
 from spark_jobs.markdown import explained
 from spark_jobs.records import ingest, lines
@@ -119,7 +118,7 @@ def _take(spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hou
         taken, aside = _Done(Counter(), {}), Path(name)
         all_tasks = _tasks(paths, spark.sparkContext.defaultParallelism, taken.damaged)
         work = partial(_read, folder=folder, aside=aside, is_by_hour=is_by_hour)
-        for done in tasks.each(spark, list(enumerate(all_tasks)), work):
+        for done in _each(spark, list(enumerate(all_tasks)), work):
             if done.error is not None:
                 raise OSError(done.error)
             taken.counts.update(done.counts)
@@ -127,6 +126,16 @@ def _take(spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hou
         if any(aside.iterdir()):
             taken.counts.update(_take_one_by_one(spark, aside, folder, is_by_hour=is_by_hour))
     return taken
+
+
+def _each(
+    spark: SparkSession, items: Sequence["_Task"], work: "Callable[[_Task], _Done]"
+) -> list["_Done"]:
+    """Do each piece of work in a task of its own, in Spark's Python workers."""
+    if not items:
+        return []
+    results: list[_Done] = spark.sparkContext.parallelize(items, len(items)).map(work).collect()
+    return results
 
 
 def _take_one_by_one(
@@ -167,6 +176,10 @@ class _Piece(NamedTuple):
     end: int
 
 
+_Task = tuple[int, list[_Piece]]
+"""The number of a task, and what it reads."""
+
+
 class _Done(NamedTuple):
     """What was read.
 
@@ -205,7 +218,7 @@ def _tasks(paths: Sequence[Path], cores: int, damaged: dict[str, str]) -> Iterat
         yield pieces
 
 
-def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_hour: bool) -> _Done:
+def _read(task: _Task, folder: Path, aside: Path, *, is_by_hour: bool) -> _Done:
     number, pieces = task
     done = _Done(Counter(), {})
     taken, others = _Files(folder, number, lines.SCHEMA), _Files(aside, number, _ASIDE)

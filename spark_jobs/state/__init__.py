@@ -11,18 +11,18 @@ the last, and one with what they saw (`facts` has the kinds). The records of the
 as they are: the *tail*.
 
 =============  =====================================================================================
-`condense`     makes facts of the records of a piece by whole columns, like `spark_jobs.columns`
-`unions`       unites GTID sets for `condense`
+`facts`        the kinds of facts, and how facts are merged
+`condense`     makes facts of records
 `events`       what was left open, the whole sets that bound it, and when primaries were used
 `turns`        what remains of an earlier primary's facts, once another primary has been asked
 `ageing`       what remains of sessions and runs that are over
-`make`         combines all of this with the facts of the state before
+`end`          combines all of this with the facts of the state before, and writes a state
 `records`      makes records of facts, from which judges conclude the same as from all records
 `states`       keeps states on disk, and chooses the one that an audit of a day begins with
-`end`, `before`  write a state, and begin with a state; Spark distributes the work
+`before`       begins with a state
 =============  =====================================================================================
 
-The rules are not written a second time: neither judges nor columns know of facts. The records that
+The rules are not written a second time: judges do not know of facts. The records that
 stand for many have numbers below 0, so they use no number of the log, and no number is missing
 because of them. The last known numbers of the time before are stored beside them.
 

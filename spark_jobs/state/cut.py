@@ -1,16 +1,11 @@
 """Chooses up to where the records of a day are condensed."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 
-from spark_jobs.arrays import NEVER, Flags, Numbers
-from spark_jobs.columns.chunk import Rules
-from spark_jobs.columns.numbers import Runs
-from spark_jobs.columns.piece import Piece, read
-from spark_jobs.columns.survey import Run
 from spark_jobs.day import DAY_US, HOUR_US
 from spark_jobs.primaries.primary_history import Term
 from spark_jobs.tables.schema import RUN
@@ -43,58 +38,34 @@ def until(
         since_us: the same moment of the state before: what is older is condensed already.
         tail_us: the least length of the tail.
     """
-    young = (it.until_us for it in terms if it.until_us >= begin_us)
+    young = (term.until_us for term in terms if term.until_us >= begin_us)
     margin_us = min(tail_us, _MARGIN_US)
     moment = min([end_us - tail_us - bound_us, *(us - margin_us for us in young)])
     return max(moment, begin_us - tail_us, since_us)
 
 
-@dataclass(slots=True)
-class Late:
-    """From which record on each run stays in the tail.
-
-    Attributes:
-        runs: by run, the `seq`.
-    """
-
-    runs: dict[Run, int] = field(default_factory=dict)
-
-    def add(self, other: "Late") -> None:
-        """Merge the runs of another piece."""
-        for run, seq in other.runs.items():
-            self.runs[run] = min(seq, self.runs.get(run, seq))
-
-
-def late(piece: Piece, rules: Rules, until_us: int, end_us: int) -> Late:
+def late(records: DataFrame, until_us: int, end_us: int) -> DataFrame:
     """Find the first record of each run that ended after a moment.
 
     Args:
-        piece: the records.
-        rules: which of them are read.
+        records: NUMBERED.
         until_us: the moment.
         end_us: the day's end. Records that ended a day after it had a wrong clock; they do not
             count.
+
+    Returns:
+        RUN and `late_from`: from which `seq` on a run's records stay in the tail.
     """
-    found = Late()
-    for chunk in read(piece, (*RUN, "seq", "arrived_us", "ended_us"), rules):
-        runs, ended = Runs(chunk), chunk.number("ended_us")
-        least = np.full(len(runs), NEVER)
-        is_late = (ended > until_us) & (ended <= end_us + DAY_US)
-        np.minimum.at(least, runs.each[is_late], chunk.number("seq")[is_late])
-        its = dict(zip(runs.keys(), map(int, least), strict=True))
-        found.add(Late({run: seq for run, seq in its.items() if seq < NEVER}))
-    return found
+    is_late = (fn.col("ended_us") > until_us) & (fn.col("ended_us") <= end_us + DAY_US)
+    return records.where(is_late).groupBy(*RUN).agg(fn.min("seq").alias("late_from"))
 
 
-def is_before(its: Runs, seq: Numbers, runs: Mapping[Run, int]) -> Flags:
-    """Whether each record is condensed.
+def marked(records: DataFrame, late: DataFrame) -> DataFrame:
+    """Add `is_late`: whether a record stays in the tail.
 
     Args:
-        its: the records' runs.
-        seq: the records' numbers.
-        runs: see `Late`.
+        records: NUMBERED.
+        late: the result of `late`.
     """
-    keys = its.keys()
-    late_from = np.array([runs.get(run, NEVER) for run in keys], np.int64)
-    flags: Flags = seq < late_from[its.each]
-    return flags
+    is_late = fn.coalesce(fn.col("seq") >= fn.col("late_from"), fn.lit(False))
+    return records.join(fn.broadcast(late), [*RUN], "left").withColumn("is_late", is_late)

@@ -1,39 +1,33 @@
-"""Writes the state at a day's end; Spark distributes the work."""
+"""Writes the state at a day's end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.dataset as pads
-import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.types import StringType
 
-from spark_jobs.columns.chunk import EVERYTHING, Chunk, Rules
-from spark_jobs.columns.numbers import Runs
-from spark_jobs.columns.piece import Piece, write
-from spark_jobs.columns.survey import Run
 from spark_jobs.day import Day, Period
-from spark_jobs.reads import evidence
-from spark_jobs.records.ingest import names
-from spark_jobs.state import ageing, condense, cut, make
-from spark_jobs.state.condense import Condensed
-from spark_jobs.state.make import Made, Unbacked
-from spark_jobs.tables import small_table
-from spark_jobs.tables.schema import PARSED, RUN
+from spark_jobs.gtid import MalformedGtidSetError, parse
+from spark_jobs.gtid_columns import Bounds
+from spark_jobs.primaries import clusters
+from spark_jobs.primaries.primary_history import History
+from spark_jobs.reads import backing, evidence
+from spark_jobs.records.survey import Survey
+from spark_jobs.state import ageing, condense, cut, events, facts, records, turns
+from spark_jobs.state.facts import FACT, HAD, RAN, SAW, SHOWED, SPOKE, UNREAD, WROTE
+from spark_jobs.tables.schema import NUMBERED, PARSED, RECORD, RUN
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from spark_jobs.columns.passes import Passes
-    from spark_jobs.primaries.primary_history import History
     from spark_jobs.state.states import Staged
 
 _WEIGHED: Final = 200_000
 """Up to so many reads, claims are weighed one by one; if there are more, none counts as shown."""
+
+_LASTING: Final = (RAN, SPOKE, WROTE, SAW, SHOWED, HAD, UNREAD)
+"""Facts of the state before that are kept; the others are found anew in the records made of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +35,24 @@ class Audited:
     """What an audit of a day has found out.
 
     Attributes:
-        passes: the passes through its log.
-        records: NUMBERED, in corrected times, including those that stand for the time before.
+        records: NUMBERED of the log itself, without repeats and without records that stand for the
+            time before; their times are as logged.
+        survey: of the log. Its servers and reigns include those that are named by the records
+            which stand for the time before, its runs do not.
         history: the history of the primaries.
-        laid: the folder of the series; None if none were written.
+        bounds: the sources of GTIDs of each cluster.
         day: the day, which is over.
-        before: FACT of the state that it began with; None if there was none.
-        live: files of records whose segments were still being written.
+        before: FACT of the state that the audit began with; None if there was none.
+        live: PARSED of segments that were still being written; None if there were none.
     """
 
-    passes: "Passes"
-    records: "DataFrame"
-    history: "History"
-    laid: str | None
+    records: DataFrame
+    survey: Survey
+    history: History
+    bounds: Bounds
     day: Period
-    before: pa.Table | None
-    live: Sequence[str]
+    before: DataFrame | None
+    live: DataFrame | None
 
 
 def write_state(audited: Audited, staged: "Staged") -> None:
@@ -68,91 +64,119 @@ def write_state(audited: Audited, staged: "Staged") -> None:
         audited: what the audit has found out.
         staged: takes the state.
     """
-    passes, history, day = audited.passes, audited.history, audited.day
-    early = pads.field("fault").is_null() & (pads.field("arrived_us") < day.end_us)
-    if audited.live and pads.dataset(list(audited.live)).count_rows(filter=early):
+    history, day = audited.history, audited.day
+    early = fn.isnull("fault") & (fn.col("arrived_us") < day.end_us)
+    if audited.live is not None and not audited.live.where(early).isEmpty():
         return
-    folder = staged.folder
-    found = passes.found
-    terms = [term for its in history.terms.values() for term in its]
-    until_us = cut.until(day.begin_us, day.end_us, terms, found.bound_us, history.since_us)
-    look = partial(cut.late, rules=passes.rules, until_us=until_us, end_us=day.end_us)
-    late = (passes.through(look) or cut.Late()).runs
-    turns = make.turns(history, found.reigns, found.runs, until_us)
-    plan = condense.Plan(
-        rules=Rules(passes.rules.begin_us, day.end_us, day.begin_us, day.end_us),
-        late=late,
-        clusters=history.clusters,
-        turns=turns,
-        series=audited.laid,
-        since_us=found.from_us,
-    )
-    work = partial(condense.condense, plan=plan, folder=passes.folder)
-    condensed = passes.through(work) or Condensed()
-    made = Made(
-        folder=passes.folder,
-        strange=passes.strange_folder,
-        late=late,
-        until_us=until_us,
-        begin_us=day.begin_us,
-        idle_us=day.end_us - ageing.IDLE_US,
-    )
-    unbacked = _unbacked(audited, condensed.unproved)
-    facts = make.make(
-        made,
-        audited.before,
-        turns,
-        history.clusters,
-        found.reigns,
-        found.runs,
-        unbacked,
-    )
-    folder.mkdir(parents=True)
-    pq.write_table(facts, folder / "facts.parquet", compression="zstd")
-    passes.through(partial(_tail, rules=plan.rules, late=late, folder=folder / "tail"))
+    terms = [term for terms in history.terms.values() for term in terms]
+    bound_us = audited.survey.bound_us
+    until_us = cut.until(day.begin_us, day.end_us, terms, bound_us, history.since_us)
+    state = make(audited, until_us)
+    try:
+        folder = staged.folder
+        for name, table in (("facts", state.facts), ("tail", state.tail)):
+            table.write.option("compression", "zstd").parquet(str(folder / name))
+    finally:
+        state.release()
     staged.finish(Day.of(day.begin_us), until_us)
 
 
-def _unbacked(audited: Audited, count: int) -> Unbacked:
-    """The parts of reads' claims that were not shown, where the columns cannot tell."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A state that was made.
+
+    Attributes:
+        facts: FACT, merged.
+        tail: PARSED of the records that are not condensed.
+        persisted: what both are made of, until `release`.
+    """
+
+    facts: DataFrame
+    tail: DataFrame
+    persisted: list[DataFrame]
+
+    def release(self) -> None:
+        """Unpersist what was made on the way: `facts` and `tail` cannot be used any more."""
+        for table in self.persisted:
+            table.unpersist()
+
+
+def make(audited: Audited, until_us: int, idle_us: int = ageing.IDLE_US) -> Made:
+    """Make the state at a day's end.
+
+    Args:
+        audited: what the audit has found out.
+        until_us: everything that is condensed has ended by then.
+        idle_us: how long a session may be silent.
+    """
+    survey, day, before = audited.survey, audited.day, audited.before
+    persisted: list[DataFrame] = []
+
+    def kept(table: DataFrame) -> DataFrame:
+        persisted.append(table.persist())
+        return persisted[-1]
+
+    late = kept(cut.late(audited.records, until_us, day.end_us))
+    marked = cut.marked(audited.records.where(fn.col("arrived_us") < day.end_us), late)
+    condensed = marked.where("not is_late").select(NUMBERED.names)
+    known, every = condensed, audited.records.select(NUMBERED.names)
+    if before is not None:
+        standing = records.transform(before)
+        known, every = known.unionByName(standing), every.unionByName(standing)
+    changes = turns.turns(audited.history, survey, until_us)
+    happened = kept(events.events(known))
+    opened = kept(facts.merged(changes.renamed(events.opened(happened))))
+    parts = [_shown(audited, condensed, every, kept), events.asked(happened, opened, changes)]
+    if before is not None:
+        parts.append(before.where(fn.col("what").isin(*_LASTING)))
+    held = reduce(DataFrame.unionByName, parts).withColumn("turned", changes.held())
+    held = held.unionByName(condense.transform(condensed, changes.code()))
+    if changes.over:
+        held = changes.cut(facts.merged(held, "turned"))
+    others = opened.unionByName(events.reigned(survey, until_us, opened))
+    united = held.select(FACT.names).unionByName(others)
+    merged = kept(facts.merged(changes.renamed(united)))
+    aged = ageing.transform(merged, survey.runs, day.begin_us, day.end_us - idle_us)
+    nothing = fn.lit(None).cast("string")
+    tail = marked.where("is_late").select(
+        *RECORD.names, "file", nothing.alias("fault"), nothing.alias("line")
+    )
+    return Made(facts.merged(aged), tail.select(PARSED.names), persisted)
+
+
+def _shown(
+    audited: Audited,
+    condensed: DataFrame,
+    every: DataFrame,
+    kept: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """What replicas showed to the reads that relied on what was known: FACT, not merged."""
+    key = (*RUN, "seq")
+    placed = every.withColumn("cluster", clusters.column(audited.history.clusters))
+    bounded = audited.bounds.of(placed, "proof_set", "observed")
+    backed = backing.weigh(bounded, audited.bounds).where("backed")
+    backed = backed.select(*key, fn.lit(True).alias("is_backed"))
+    reads = kept(condense.relying(condensed).join(backed, [*key], "left"))
+    found = condense.shown(
+        reads.where("is_backed and server_uuid is not null"), fn.col("proof_set")
+    )
+    rest = reads.where("is_backed is null or server_uuid is null")
+    count = rest.limit(_WEIGHED + 1).count()
     if not 0 < count <= _WEIGHED:
-        return {}
-    records = audited.records
-    place = names([audited.passes.folder / "unproved"])[0]
-    keys = fn.broadcast(records.sparkSession.read.parquet(place).select(*RUN, "seq"))
-    reads = records.join(keys, [*RUN, "seq"], "left_semi")
-    weighed = evidence.transform(records, audited.history, reads).join(keys, [*RUN, "seq"])
-    rows = weighed.select(*RUN, "seq", "unbacked").collect()
-    return {(it.proxy, it.worker, it.run, it.seq): it.unbacked for it in rows}
+        return found
+    weighed = evidence.transform(every, audited.history, rest).select(*key, "unbacked")
+    # A claim that was not weighed counts as not shown.
+    told = rest.join(weighed.where("unbacked is not null"), [*key])
+    told = told.withColumn("shown", _minus("proof_set", "unbacked")).where("shown != ''")
+    return found.unionByName(condense.shown(told, fn.col("shown")))
 
 
-def _tail(piece: Piece, rules: Rules, late: Mapping[Run, int], folder: Path) -> Condensed:
-    """Write the records of a piece that are not condensed."""
-    schema = small_table.to_arrow(PARSED)
-    found: list[pa.Table] = []
-    with pq.ParquetFile(piece.path) as file:
-        for group in piece.groups:
-            its = file.read_row_group(group, [*RUN, "seq", "arrived_us", "fault"])
-            for batch in its.combine_chunks().to_batches():
-                chunk = Chunk(batch, EVERYTHING)
-                arrived = chunk.number("arrived_us")
-                kept = ~cut.is_before(Runs(chunk), chunk.number("seq"), late)
-                kept &= (arrived >= rules.begin_us) & (arrived < rules.end_us)
-                kept &= ~chunk.text("fault").known
-                if kept.any():
-                    every = file.read_row_group(group).take(pa.array(np.flatnonzero(kept)))
-                    found.append(_as(every, schema))
-    write(found, folder, piece)
-    return Condensed()
+def _without(claim: str, rest: str) -> str:
+    """The part of a claim that is not in the rest; "" if the claim is no set."""
+    try:
+        return parse(claim).minus(parse(rest)).text()
+    except MalformedGtidSetError:
+        return ""
 
 
-def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give a table the columns of a schema; missing columns are null."""
-    there = set(table.column_names)
-    columns = [
-        table.column(it.name).cast(it.type)
-        if it.name in there
-        else pa.nulls(table.num_rows, it.type)
-        for it in schema
-    ]
-    return pa.table(columns, schema=schema)
+_minus = fn.udf(_without, StringType(), useArrow=False)

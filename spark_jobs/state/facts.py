@@ -1,15 +1,14 @@
 """Facts: what a state keeps of records. Each fact stands for many records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from spark_jobs.arrays import Numbers, alike, in_order, starts
-from spark_jobs.columns import sets
-from spark_jobs.state.unions import united
+from spark_jobs import gtid_columns
+from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
 from spark_jobs.tables.schema import RUN
 
 (RAN, SPOKE, REIGNED, MISSED, SKIPPED, UNNAMED, UNREAD, WROTE, SAW, SHOWED, HAD, ASKED) = range(12)
@@ -37,67 +36,103 @@ LATEST: Final = ("ordinal", "seq", *TIMES)
 _TEXTS: Final = ("proxy", "run", "user", "application", "role", "server_uuid", "gtids")
 _NULL: Final = ("application", "role", "server_uuid", "incarnation")
 
-FACT: Final = pa.schema(
-    (name, pa.string() if name in _TEXTS else pa.int64()) for name in (*KEY, *LATEST, "gtids")
+FACT: Final = StructType(
+    [
+        StructField(name, StringType() if name in _TEXTS else LongType(), name in _NULL)
+        for name in (*KEY, *LATEST, "gtids")
+    ]
 )
 
 
-def table(what: int, columns: Mapping[str, pa.Array | Numbers], rows: int) -> pa.Table:
-    """Make FACT from some columns; the others are empty, 0 or null."""
-    found: list[pa.Array] = []
-    for field in FACT:
-        if field.name == "what":
-            its = pa.array(np.full(rows, what))
-        elif field.name in columns:
-            given = columns[field.name]
-            its = given if isinstance(given, pa.Array) else pa.array(given)
-        elif field.name in _NULL:
-            its = pa.nulls(rows, field.type)
-        else:
-            its = pa.array(["" if field.type == pa.string() else 0], field.type)
-            its = its.take(pa.array(np.zeros(rows, np.int64)))
-        found.append(its.cast(field.type))
-    return pa.table(found, schema=FACT)
+def nothing(name: str) -> Column:
+    """The value of a column of FACT in facts that do not need it: null, "" or 0."""
+    value = None if name in _NULL else "" if name in _TEXTS else 0
+    return fn.lit(value).cast(FACT[name].dataType)
 
 
-def codes(of: pa.Table, names: Sequence[str]) -> list[Numbers]:
-    """Number the values of each column; -1 is null."""
-    found: list[Numbers] = []
-    for name in names:
-        its = of.column(name).combine_chunks().dictionary_encode()
-        found.append(its.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
-    return found
-
-
-def number(of: pa.Table, name: str) -> Numbers:
-    """A column of numbers; null becomes 0."""
-    its: Numbers = of.column(name).fill_null(0).to_numpy()
-    return its
-
-
-def merged(facts: pa.Table, *more: npt.NDArray[np.int64]) -> pa.Table:
-    """Merge facts that agree in KEY: the latest times and numbers, and the union of sets, count.
+def make(what: int, rows: DataFrame, names: Collection[str], *more: Column) -> DataFrame:
+    """Make a fact of each row.
 
     Args:
-        facts: FACT.
-        more: further columns in which merged facts must agree.
+        what: the kind.
+        rows: they have RUN.
+        names: other columns that the facts take over.
+        more: further columns, by the names of FACT.
 
     Returns:
         FACT.
     """
-    if not facts.num_rows:
-        return facts
-    alone = np.isin(number(facts, "what"), (REIGNED, ASKED))
-    when = [np.where(alone, number(facts, name), 0) for name in ("dispatched_us", "ended_us")]
-    group, count = alike(*codes(facts, KEY), *when, *more)
-    order = in_order(group, count)
-    first = np.flatnonzero(starts(group[order]))
-    kept = facts.take(pa.array(order[first]))
-    for name in LATEST:
-        most = np.maximum.reduceat(number(facts, name)[order], first)
-        kept = kept.set_column(FACT.get_field_index(name), name, pa.array(most))
-    texts = facts.column("gtids").combine_chunks().dictionary_encode()
-    read = sets.parse(texts.dictionary)
-    named = united(read, texts.dictionary, group, texts.indices.to_numpy().astype(np.int64), count)
-    named = named.take(pa.array(group[order[first]]))
-    return kept.set_column(FACT.get_field_index("gtids"), "gtids", named)
+    made = rows.select(*RUN, *names, fn.lit(what).cast("bigint").alias("what"), *more)
+    given = made.columns
+    return made.select(
+        *(name if name in given else nothing(name).alias(name) for name in FACT.names)
+    )
+
+
+def is_plain(text: Column) -> Column:
+    """Whether a text is a set that `gtid_columns` can unite."""
+    turned = fn.exists(gtid_columns.intervals(text), lambda span: span["low"] > span["high"])
+    return gtid_columns.is_formed(text) & ~turned
+
+
+def merged(facts: DataFrame, *more: str) -> DataFrame:
+    """Merge facts that agree in KEY: the latest times and numbers, and the union of sets, count.
+
+    A write whose text is no well-formed set becomes UNREAD; others with such a text are left out.
+
+    Args:
+        facts: FACT and `more`.
+        more: further columns of numbers in which merged facts must agree; those of UNREAD become 0.
+
+    Returns:
+        FACT and `more`.
+    """
+    text, what = fn.col("gtids"), fn.col("what")
+    alone = what.isin(REIGNED, ASKED)
+    when = {f"at_{name}": fn.when(alone, fn.col(name)).otherwise(0) for name in TIMES[1:]}
+    keys = [*KEY, *more, *when]
+    # Each text that Spark cannot unite is a group of its own, until all others are united.
+    odd = fn.when((text != "") & ~is_plain(text), text)
+    united = gtid_columns.united(
+        facts.withColumns({**when, "odd": odd}), [*keys, "odd"], "gtids", latest=LATEST
+    )
+    read = fn.when(fn.isnull("odd"), text).otherwise(_canonical(fn.col("odd")))
+    good = united.withColumn("gtids", read).where(fn.isnotnull("gtids") | (what == WROTE))
+    is_unread = fn.isnull("gtids")
+    good = good.withColumns(
+        {
+            "what": fn.when(is_unread, fn.lit(UNREAD).cast("bigint")).otherwise(what),
+            "gtids": fn.coalesce("gtids", fn.lit("")),
+            **{name: fn.when(is_unread, 0).otherwise(fn.col(name)) for name in more},
+        }
+    )
+    newest = [fn.max(name).alias(name) for name in LATEST]
+    several = fn.size("texts") > 1
+    union = fn.when(several, _union(fn.when(several, fn.col("texts"))))
+    return (
+        good.groupBy(*keys)
+        .agg(*newest, fn.collect_set("gtids").alias("texts"))
+        .withColumn("gtids", union.otherwise(fn.element_at("texts", 1)))
+        .select(*FACT.names, *more)
+    )
+
+
+def _canonical_text(text: str | None) -> str | None:
+    """The canonical text of a set; None if the text is none."""
+    try:
+        return None if text is None else parse(text).text()
+    except MalformedGtidSetError:
+        return None
+
+
+def _united_text(texts: Sequence[str] | None) -> str:
+    """The union of sets."""
+    union = GtidSet()
+    for text in texts or ():
+        union.update(parse(text))
+    return union.text()
+
+
+# They are called only with the few texts that Spark cannot unite.
+_canonical = fn.udf(_canonical_text, StringType(), useArrow=False)
+_union = fn.udf(_united_text, StringType(), useArrow=False)

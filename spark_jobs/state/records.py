@@ -3,19 +3,17 @@
 Their `seq` is below that of any record of the log, in the order of their times.
 """
 
-from pathlib import Path
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+from pyspark.sql.types import StringType, StructField
 
-from spark_jobs.arrays import Numbers
-from spark_jobs.columns.numbers import SESSION_STRETCH, STRETCH
-from spark_jobs.state import facts
+from spark_jobs.records import statement
 from spark_jobs.state.facts import (
     ASKED,
     HAD,
+    KEY,
     MISSED,
     RAN,
     REIGNED,
@@ -23,112 +21,91 @@ from spark_jobs.state.facts import (
     SHOWED,
     SKIPPED,
     SPOKE,
+    TIMES,
     UNNAMED,
     UNREAD,
     WROTE,
 )
-from spark_jobs.tables import small_table
-from spark_jobs.tables.schema import RECORD, RECORD_VERSION, RUN
+from spark_jobs.tables.schema import NUMBERED, RECORD, RECORD_VERSION, RUN
 
 NO_SET: Final = "-"
 """Replaces any text that is no well-formed set."""
 
-STORED: Final = pa.schema(
-    [
-        *small_table.to_arrow(RECORD),
-        *((name, pa.string()) for name in ("file", "fault", "line")),
-        ("missing", pa.int64()),
-        ("hole", pa.bool_()),
-        ("since_us", pa.int64()),
-    ]
-)
-"""A record in the form that passes read, and what its number would show."""
-
-_KINDS: Final = {REIGNED: "proof", HAD: "proof", ASKED: "proof", MISSED: "gap"}
-_SETS: Final = {"own_gtids": (WROTE,), "observed": (SAW,), "proof_set": (SHOWED, HAD, ASKED)}
-_PLAIN: Final = {"v": RECORD_VERSION, "own_known": True, "outcome": "ok"}
+_NULL: Final = ("file", "repeat")
 
 
-def of_facts(found: pa.Table) -> pa.Table:
-    """Make records of facts.
+def transform(facts: DataFrame) -> DataFrame:
+    """Make records of facts; none of them is judged.
 
     Args:
-        found: FACT, merged.
+        facts: FACT, merged.
 
     Returns:
-        STORED.
+        NUMBERED.
     """
-    what = facts.number(found, "what")
-    kept = np.flatnonzero(~np.isin(what, (RAN, SPOKE)))
-    kept = kept[np.lexsort((what[kept], facts.number(found, "ended_us")[kept]))]
-    what, found = what[kept], found.take(pa.array(kept))
-    rows = len(kept)
-    gtids = found.column("gtids").to_pylist()
-    columns: dict[str, object] = {
-        name: found.column(name)
-        for name in (*facts.KEY[1:], "ordinal", "dispatched_us", "ended_us", "since_us")
-    }
-    columns |= {
-        "seq": np.arange(rows) - rows,
-        "arrived_us": found.column("dispatched_us"),
-        "kind": [_KINDS.get(it, "statement") for it in what],
-        "may_write": np.isin(what, (WROTE, UNREAD, UNNAMED)),
+    what, gtids, sent = fn.col("what"), fn.col("gtids"), fn.col("dispatched_us")
+    # From the last one back: the newest fact has the greatest number below 0.
+    back = Window.orderBy(*(fn.desc(name) for name in ("ended_us", "what", *KEY[1:], sent)))
+
+    def of(*kinds: int) -> Column:
+        return fn.when(what.isin(*kinds), gtids)
+
+    columns = {
+        "v": fn.lit(RECORD_VERSION),
+        "seq": -fn.row_number().over(back),
+        "kind": fn.when(what.isin(REIGNED, HAD, ASKED), "proof")
+        .when(what == MISSED, "gap")
+        .otherwise("statement"),
+        "arrived_us": sent,
+        "may_write": what.isin(WROTE, UNREAD, UNNAMED),
         "own_known": what != UNNAMED,
         # With "lost", it does not count as an answer of its primary.
-        "outcome": np.where(what == UNNAMED, "lost", "ok").tolist(),
-        "proof": ["probed" if it == ASKED else "waited" if it == SHOWED else "" for it in what],
-        "missing": (what == MISSED).astype(np.int64),
+        "outcome": fn.when(what == UNNAMED, "lost").otherwise("ok"),
+        "proof": fn.when(what == ASKED, "probed").when(what == SHOWED, "waited").otherwise(""),
+        "own_gtids": of(WROTE).when(what == UNREAD, NO_SET).otherwise(""),
+        "observed": of(SAW).otherwise(""),
+        "proof_set": of(SHOWED, HAD, ASKED),
+        "missing": fn.when(what == MISSED, 1).otherwise(0),
         "hole": what == SKIPPED,
     }
-    for name, its in _SETS.items():
-        nothing = None if name == "proof_set" else ""
-        columns[name] = [
-            text if it in its else nothing for it, text in zip(what, gtids, strict=True)
-        ]
-    unread = np.flatnonzero(what == UNREAD)
-    for row in unread:
-        columns["own_gtids"][row] = NO_SET  # type: ignore[index]  # a list, as above
-    return pa.table([_column(columns.get(it.name), it, rows) for it in STORED], schema=STORED)
-
-
-def _column(values: object, field: pa.Field, rows: int) -> pa.Array:
-    if values is not None:
-        its = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else pa.array(values)
-        return its.cast(field.type)
-    if field.name in ("file", "fault", "line") or RECORD[field.name].nullable:
-        return pa.nulls(rows, field.type)
-    nothing = _PLAIN.get(field.name, "" if field.type == pa.string() else 0)
-    return pa.array([nothing] * rows, field.type)
-
-
-def stretches(found: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The numbers that are known, as stretches: STRETCH and SESSION_STRETCH."""
-    what = facts.number(found, "what")
-    ran, spoke = (found.filter(pa.array(what == it)) for it in (RAN, SPOKE))
-    one = np.ones(ran.num_rows, np.int64)
-    ended = ran.column("ended_us")
-    runs = [*_runs(ran), one, ran.column("seq"), ended, ended, ended, one * 0]
-    nothing = pa.nulls(ran.num_rows, pa.int64())
-    ones = np.ones(spoke.num_rows, np.int64)
-    sessions = [*_runs(spoke), spoke.column("session"), ones, spoke.column("seq"), ones]
-    return (
-        pa.table([*runs, nothing], schema=STRETCH),
-        pa.table([*sessions, spoke.column("ordinal")], schema=SESSION_STRETCH),
+    taken = (*KEY[1:], "ordinal", *TIMES)
+    given = {name: fn.col(name) for name in taken} | columns
+    every = [*RECORD, *(NUMBERED[name] for name in ("missing", "hole", "since_us"))]
+    records = facts.where(~what.isin(RAN, SPOKE)).select(
+        *(
+            given.get(field.name, _nothing(field)).cast(field.dataType).alias(field.name)
+            for field in every
+        )
+    )
+    rest = {
+        field.name: fn.lit(None).cast(field.dataType) for field in NUMBERED if field.name in _NULL
+    }
+    rest |= statement.facts() | {"declared": fn.lit(0).cast("bigint"), "is_judged": fn.lit(False)}
+    return records.select("*", *(value.alias(name) for name, value in rest.items())).select(
+        NUMBERED.names
     )
 
 
-def _runs(found: pa.Table) -> list[pa.ChunkedArray | Numbers]:
-    return [found.column(name) for name in RUN]
+def _nothing(field: StructField) -> Column:
+    """The value of a field that facts do not have."""
+    if field.nullable:
+        return fn.lit(None)
+    return fn.lit("" if isinstance(field.dataType, StringType) else 0)
 
 
-def lay(found: pa.Table, folder: Path) -> None:
-    """Write the tables that passes and judges read: ``records``, ``stretches`` and ``sessions``.
+def numbers(facts: DataFrame) -> DataFrame:
+    """The last known numbers, in the form that `numbering.strange` takes.
 
     Args:
-        found: FACT, merged.
-        folder: takes the tables, as Parquet; it must not exist.
+        facts: FACT, merged.
+
+    Returns:
+        RUN, `seq`, `ended_us`, `session` and `ordinal`. The rows of sessions have the `ended_us` of
+        their run: which of two rows with the same number comes first does not matter then.
     """
-    folder.mkdir(parents=True)
-    runs, sessions = stretches(found)
-    for name, table in (("records", of_facts(found)), ("stretches", runs), ("sessions", sessions)):
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+    spoke = fn.col("what") == SPOKE
+    ended = fn.max(fn.when(~spoke, fn.col("ended_us"))).over(Window.partitionBy(*RUN))
+    own = {name: fn.when(spoke, fn.col(name)) for name in ("session", "ordinal")}
+    return facts.where(fn.col("what").isin(RAN, SPOKE)).select(
+        *RUN, "seq", ended.alias("ended_us"), *(value.alias(name) for name, value in own.items())
+    )

@@ -1,13 +1,14 @@
 """The states of days, on disk.
 
-A state is a folder, ``states/date=YYYY-MM-DD``: ``about.json``, ``facts.parquet`` and ``tail``, the
-records that are not condensed. It is made under another name and renamed when it is complete. It is
-valid as long as no further segment with records from before the day's end is taken.
+A state is a folder, ``states/date=YYYY-MM-DD``: ``about.json`` and two tables as Parquet, ``facts``
+and ``tail``, the records that are not condensed. It is made under another name and renamed when it
+is complete. It is valid as long as no further segment with records from before the day's end is
+taken.
 """
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from spark_jobs.day import DAY_US, Day, hour_us
 from spark_jobs.disk import sync, sync_all
 from spark_jobs.store.store import Span, Store
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of facts and of records. States of another version are ignored, and made anew."""
 
 BEHIND: Final = 3
@@ -70,21 +71,21 @@ class State:
 
     @property
     def facts(self) -> Path:
-        """File of `facts.FACT`."""
-        return self.folder / "facts.parquet"
+        """Folder of `facts.FACT`."""
+        return self.folder / "facts"
 
     @property
-    def tail(self) -> Sequence[Path]:
-        """Files of `schema.PARSED`: records that are not condensed."""
-        return sorted((self.folder / "tail").glob("*.parquet"))
+    def tail(self) -> Path:
+        """Folder of `schema.PARSED`: records that are not condensed."""
+        return self.folder / "tail"
 
     def late(self, store: Store) -> list[str]:
         """Segments with records from before its end that it does not know, sorted by name."""
         return sorted(
-            it.name
-            for it in store.manifest.taken
-            if it.take > self.about.take
-            and any(hour_us(hour) < self.day.end_us for hour in it.hours)
+            segment.name
+            for segment in store.manifest.taken
+            if segment.take > self.about.take
+            and any(hour_us(hour) < self.day.end_us for hour in segment.hours)
         )
 
     def span(self, day: Day) -> Span:
@@ -179,8 +180,10 @@ def choose(states: States, store: Store, day: Day) -> State | None:
         DeletedError: the store no longer has the records that the audit needs.
         OSError: a state cannot be read; the message names it.
     """
-    near = (it for it in states.before(day) if day.begin_us - it.day.end_us <= BEHIND * DAY_US)
-    there = [it for it in near if not store.deleted(it.span(day))]
+    near = (
+        state for state in states.before(day) if day.begin_us - state.day.end_us <= BEHIND * DAY_US
+    )
+    there = [state for state in near if not store.deleted(state.span(day))]
     gone = store.deleted(Span(day))
     for state in there:
         if not state.late(store):

@@ -10,16 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
-from spark_jobs.arrays import Flags, Numbers, alike, starts
-from spark_jobs.columns.chunk import Chunk
-from spark_jobs.columns.numbers import Runs
-from spark_jobs.columns.survey import Run, Server
 from spark_jobs.gtid import parse
-from spark_jobs.primaries.primary_history import Term
-from spark_jobs.state import facts
+from spark_jobs.primaries import clusters
+from spark_jobs.primaries.primary_history import History, Term
+from spark_jobs.records.survey import Run, Server, Survey
 from spark_jobs.state.facts import ASKED, FACT, SAW, SHOWED, WROTE
 from spark_jobs.tables.schema import RUN
 
@@ -29,28 +27,14 @@ _MOST: Final = 62
 _HELD: Final = (WROTE, SAW, SHOWED, ASKED)
 """Facts that reads are held to."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Which servers answered, and when; each array covers all rows.
-
-    Attributes:
-        run: the number of the row's run.
-        keys: RUN by the number of a run.
-        uuid: the number of the row's server; -1 for none.
-        uuids: server_uuid by the number of a server.
-        primary: whether a primary answered.
-        sent_us: when the server was asked.
-        ended_us: when the server had answered.
-    """
-
-    run: Numbers
-    keys: Sequence[Run]
-    uuid: Numbers
-    uuids: Sequence[str]
-    primary: Flags
-    sent_us: Numbers
-    ended_us: Numbers
+_PRESIDING: Final = StructType(
+    [
+        *(FACT[name] for name in RUN),
+        StructField("is_moved", BooleanType()),
+        StructField("new_uuid", StringType()),
+        StructField("new_incarnation", FACT["incarnation"].dataType),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,101 +42,150 @@ class Turns:
     """The changes of primaries that are over.
 
     Attributes:
+        clusters: the cluster of each proxy.
         over: by cluster, the terms that began before what is kept as the tail, by `until_us`.
         turned_us: `primary_history.History.successions`.
         presiding: the last primary, by run, for runs that have turned to it or are over.
     """
 
+    clusters: Mapping[str, str] = field(default_factory=dict)
     over: Mapping[str, Sequence[Term]] = field(default_factory=dict)
     turned_us: Mapping[tuple[object, ...], int] = field(default_factory=dict)
     presiding: Mapping[Run, Server] = field(default_factory=dict)
 
-    def code(self, chunk: Chunk, clusters: Mapping[str, str]) -> Numbers:
+    def code(self) -> Column:
         """A bit mask for each record: of the changes that reduce it to what the new primary has."""
-        if not self.over:
-            return np.zeros(len(chunk), np.int64)
-        runs, uuid = Runs(chunk), chunk.text("server_uuid")
-        rows = _Rows(
-            run=runs.each,
-            keys=runs.keys(),
-            uuid=uuid.codes,
-            uuids=uuid.values,
-            primary=chunk.of_primary,
-            sent_us=chunk.number("dispatched_us"),
-            ended_us=chunk.number("ended_us"),
-        )
-        return self._code(rows, clusters)
-
-    def code_of(self, of: pa.Table, clusters: Mapping[str, str]) -> Numbers:
-        """The same for facts of the state before."""
-        if not self.over or not of.num_rows:
-            return np.zeros(of.num_rows, np.int64)
-        run, _ = alike(*facts.codes(of, RUN))
-        keys = of.select(RUN).take(pa.array(np.unique(run, return_index=True)[1])).to_pylist()
-        uuid = of.column("server_uuid").combine_chunks().dictionary_encode()
-        rows = _Rows(
-            run=run,
-            keys=[(it["proxy"], it["worker"], it["run"]) for it in keys],
-            uuid=uuid.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64),
-            uuids=uuid.dictionary.to_pylist(),
-            primary=np.array([it == "primary" for it in of.column("role").to_pylist()], bool),
-            sent_us=facts.number(of, "dispatched_us"),
-            ended_us=facts.number(of, "ended_us"),
-        )
-        held = np.isin(facts.number(of, "what"), _HELD)
-        return np.where(held, self._code(rows, clusters), 0)
-
-    def _code(self, rows: _Rows, clusters: Mapping[str, str]) -> Numbers:
-        code = np.zeros(len(rows.run), np.int64)
-        names = np.array([clusters[proxy] for proxy, _, _ in rows.keys], object)
+        nothing = fn.lit(0).cast("bigint")
+        code = nothing
         for cluster, terms in self.over.items():
-            mine = (names == cluster)[rows.run]
-            late = mine & rows.primary
-            for bit, term in reversed(list(enumerate(terms[-_MOST:]))):
-                turned = [self.turned_us.get((*run, term.server_uuid), 0) for run in rows.keys]
-                until = np.maximum(np.array(turned, np.int64), term.until_us)[rows.run]
-                own = np.array([*(it == term.server_uuid for it in rows.uuids), False])[rows.uuid]
-                begun = rows.ended_us > term.from_us
-                # From the newest term on, as in `Judge._held`.
-                hit = late & begun & ~own & (rows.sent_us < until)
-                late &= ~hit & ~(begun & own & (rows.sent_us >= term.until_us))
-                code |= np.where(hit | (mine & (rows.ended_us <= term.until_us)), 1 << bit, 0)
+            proxies = [
+                name for name, its_cluster in self.clusters.items() if its_cluster == cluster
+            ]
+            code = fn.when(fn.col("proxy").isin(*proxies), self._code(terms)).otherwise(code)
         return code
 
-    def cut(self, of: pa.Table, code: Numbers, clusters: Mapping[str, str]) -> pa.Table:
-        """Reduce facts to what the primaries of these changes have."""
-        rows = np.flatnonzero(code)
-        if not len(rows):
-            return of
-        texts = of.column("gtids").to_pylist()
-        proxies = of.column("proxy").to_pylist()
-        for row in rows:
-            gtids = parse(texts[row])
-            for bit, term in enumerate(self.over[clusters[proxies[row]]][-_MOST:]):
-                if code[row] >> bit & 1:
-                    gtids = gtids.common(parse(term.executed))
-            texts[row] = gtids.text()
-        return of.set_column(FACT.get_field_index("gtids"), "gtids", pa.array(texts, pa.string()))
+    def _code(self, terms: Sequence[Term]) -> Column:
+        sent, ended, uuid = (fn.col(name) for name in ("dispatched_us", "ended_us", "server_uuid"))
+        states = [
+            fn.struct(
+                fn.lit(1 << bit).cast("bigint").alias("bit"),
+                fn.lit(term.from_us).cast("bigint").alias("from_us"),
+                fn.lit(term.until_us).cast("bigint").alias("until_us"),
+                self._turned_us(term).cast("bigint").alias("turned_us"),
+                fn.lit(term.server_uuid).cast("string").alias("uuid"),
+            )
+            for bit, term in enumerate(terms[-_MOST:])
+        ]
 
-    def renamed(self, of: pa.Table) -> pa.Table:
-        """Attribute facts of earlier primaries to the last one."""
-        if not self.presiding or not of.num_rows:
-            return of
-        names = (*RUN, "role", "server_uuid", "incarnation")
-        group, count = alike(*facts.codes(of, names))
-        order = np.argsort(group, kind="stable")
-        one = order[starts(group[order])]
-        servers: list[Server] = []
-        for it in of.select(names).take(pa.array(one)).to_pylist():
-            its = it["server_uuid"], it["incarnation"]
-            run = it["proxy"], it["worker"], it["run"]
-            servers.append(self.presiding.get(run, its) if it["role"] == "primary" else its)
-        place = np.empty(count, np.int64)
-        place[group[one]] = np.arange(count)
-        for at, (name, kind) in enumerate(
-            (("server_uuid", pa.string()), ("incarnation", pa.int64()))
-        ):
-            its_values = pa.array([server[at] for server in servers], kind)
-            column = its_values.take(pa.array(place[group]))
-            of = of.set_column(FACT.get_field_index(name), name, column)
-        return of
+        def add(state: Column, term: Column) -> Column:
+            begun, own = ended > term["from_us"], fn.coalesce(term["uuid"] == uuid, fn.lit(False))
+            late = state["late"] & begun
+            hit = late & ~own & (sent < fn.greatest(term["turned_us"], term["until_us"]))
+            ends = hit | (late & own & (sent >= term["until_us"]))
+            bit = fn.when(hit | (ended <= term["until_us"]), term["bit"]).otherwise(0)
+            return fn.struct(
+                (state["late"] & ~ends).alias("late"), (state["code"] + bit).alias("code")
+            )
+
+        primary = fn.col("role").eqNullSafe("primary")
+        begin = fn.struct(primary.alias("late"), fn.lit(0).cast("bigint").alias("code"))
+        # From the newest term on, as in `Judge._held`.
+        return fn.aggregate(fn.array(*reversed(states)), begin, add)["code"]
+
+    def _turned_us(self, term: Term) -> Column:
+        """When a record's run turned to the primary of a term; 0 if it did not."""
+        turned = fn.lit(0)
+        for (*run, uuid), at_us in self.turned_us.items():
+            if uuid == term.server_uuid and self.clusters.get(str(run[0])) in self.over:
+                proxy, worker, its_run = run
+                same = (fn.col("proxy") == fn.lit(proxy)) & (fn.col("worker") == fn.lit(worker))
+                same &= fn.col("run") == fn.lit(its_run)
+                turned = fn.when(same, at_us).otherwise(turned)
+        return turned
+
+    def held(self) -> Column:
+        """The same as `code` for facts; 0 for those that reads are not held to."""
+        return fn.when(fn.col("what").isin(*_HELD), self.code()).otherwise(0)
+
+    def cut(self, facts: DataFrame) -> DataFrame:
+        """Reduce facts to what the primaries of these changes have.
+
+        Args:
+            facts: FACT and `turned`.
+
+        Returns:
+            FACT.
+        """
+        if not self.over:
+            return facts.select(FACT.names)
+        executed = {
+            cluster: [term.executed for term in terms[-_MOST:]]
+            for cluster, terms in self.over.items()
+        }
+
+        def reduced(text: str, cluster: str, code: int) -> str:
+            if not code:
+                return text
+            gtids = parse(text)
+            for bit, text_of_term in enumerate(executed[cluster]):
+                if code >> bit & 1:
+                    gtids = gtids.common(parse(text_of_term))
+            return gtids.text()
+
+        common = fn.udf(reduced, StringType(), useArrow=False)
+        cluster = clusters.column(self.clusters)
+        return facts.withColumn("gtids", common("gtids", cluster, "turned")).select(FACT.names)
+
+    def renamed(self, facts: DataFrame) -> DataFrame:
+        """Attribute facts of earlier primaries to the last one; other columns are kept."""
+        if not self.presiding:
+            return facts
+        rows = [(*run, True, *server) for run, server in self.presiding.items()]
+        presiding = facts.sparkSession.createDataFrame(rows, _PRESIDING)
+        moved = fn.col("is_moved") & (fn.col("role") == "primary")
+        return (
+            facts.join(fn.broadcast(presiding), [*RUN], "left")
+            .withColumns(
+                {
+                    "server_uuid": fn.when(moved, fn.col("new_uuid")).otherwise(
+                        fn.col("server_uuid")
+                    ),
+                    "incarnation": fn.when(moved, fn.col("new_incarnation")).otherwise(
+                        fn.col("incarnation")
+                    ),
+                }
+            )
+            .select(facts.columns)
+        )
+
+
+def turns(history: History, survey: Survey, until_us: int) -> Turns:
+    """The changes of primaries that are over.
+
+    Args:
+        history: the history of the primaries.
+        survey: its `reigns` are those of all runs; its `runs` have records in the log.
+        until_us: everything that is condensed had ended by then.
+    """
+    over = {
+        cluster: sorted(
+            (term for term in terms if term.until_us <= until_us), key=lambda term: term.until_us
+        )
+        for cluster, terms in history.terms.items()
+    }
+    over = {cluster: terms for cluster, terms in over.items() if terms}
+    last: dict[Run, tuple[int, Server]] = {}
+    for (run, server), reign in survey.reigns.items():
+        if reign.from_us <= until_us:
+            began = reign.from_us, server
+            last[run] = max(last.get(run, began), began, key=lambda since: since[0])
+    presiding: dict[Run, Server] = {}
+    for run, (_, (uuid, incarnation)) in last.items():
+        its_terms = over.get(history.clusters[run[0]])
+        if its_terms:
+            newest = its_terms[-1].server_uuid
+            if uuid == newest:
+                presiding[run] = uuid, incarnation
+            elif run not in survey.runs:
+                presiding[run] = newest, None
+    return Turns(history.clusters, over, history.successions, presiding)

@@ -1,6 +1,5 @@
 """A log that was gone through for the first time."""
 
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ def look(
     from spark_jobs.audit import deduplication
 
     log = Log(name="log", lines=lines, scratch=scratch, complete=1, live=0, period=period)
-    return deduplication.look(spark, log, Path(tempfile.mkdtemp(dir=scratch)), [])
+    return deduplication.look(spark, log, [])
 
 
 def same(one: "DataFrame", other: "DataFrame") -> bool:

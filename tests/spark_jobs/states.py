@@ -1,18 +1,52 @@
-"""Days of a log one after the other, each judged with the state of the one before: no Spark."""
+"""Days of some logs one after the other, each judged with the state of the day before.
 
-from collections.abc import Iterable, Iterator, Sequence
+Judges run without Spark (`without_spark`), log by log. Spark makes the states, of all logs at once:
+each log has its own proxies and servers (`apart`).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
-from pathlib import Path
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pyspark.sql import Row
 
-from spark_jobs.columns.chunk import EVERYTHING, Rules
-from spark_jobs.state import condense, cut, facts, make, records
-from tests.spark_jobs.by_columns import Settled, settled
+from spark_jobs.day import Hours
+from spark_jobs.gtid import MalformedGtidSetError, parse
+from spark_jobs.gtid_columns import Bounds
+from spark_jobs.primaries import clusters
+from spark_jobs.primaries.primary_history import History
+from spark_jobs.records.survey import Reign, RunSurvey, Survey
+from spark_jobs.state import cut, end, records
+from spark_jobs.state.facts import FACT
+from spark_jobs.tables.schema import NUMBERED, PAST
 from tests.spark_jobs.oracle import Record
-from tests.spark_jobs.without_spark import Audited, Before, _run, _us, audit
+from tests.spark_jobs.without_spark import Audited, Before, _us, audit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Logs = Mapping[int, Sequence[Record]]
+"""Logs by their numbers."""
+
+
+def apart(log: Iterable[Record], number: int) -> list[Record]:
+    """Give a log proxies and servers of its own."""
+    texts = (json.dumps(record | {"proxy": f"{number}-{record['proxy']}"}) for record in log)
+    return [json.loads(named(text, number)) for text in texts]
+
+
+def named(text: str, number: int) -> str:
+    """The same text with the servers of a log that `apart` returned."""
+    return text.replace("-02fc", f"-{number:04x}")
+
+
+def number_of(row: Mapping[str, object] | Row) -> int:
+    """The number of the log that a record or fact belongs to."""
+    return int(str(row["proxy"]).partition("-")[0])
 
 
 @dataclass
@@ -20,25 +54,44 @@ class State:
     """What is known at a day's end.
 
     Attributes:
-        found: FACT.
-        tail: the records behind what is condensed, as they are in the log.
+        facts: rows of FACT.
+        tail: the records behind what is condensed, as they are in the log, by log.
         until_us: what is condensed had ended by then.
+        standing: NUMBERED of the records that stand for the facts.
+        numbers: `records.numbers` of the facts.
     """
 
-    found: pa.Table = field(default_factory=facts.FACT.empty_table)
-    tail: list[Record] = field(default_factory=list)
+    facts: list[Row] = field(default_factory=list)
+    tail: dict[int, list[Record]] = field(default_factory=dict)
     until_us: int = 0
+    standing: list[Row] = field(default_factory=list)
+    numbers: list[Row] = field(default_factory=list)
 
-    @property
-    def before(self) -> Before:
-        """It, as `audit` takes it."""
-        runs, sessions = (it.to_pylist() for it in records.stretches(self.found))
-        return Before(
-            records.of_facts(self.found).to_pylist(),
-            {_run(it): (_us(it, "last_seq"), _us(it, "last_ended_us")) for it in runs},
-            {(*_run(it), it["session"]): _us(it, "last_ordinal") for it in sessions},
-            self.until_us,
-        )
+    @classmethod
+    def of(
+        cls,
+        spark: "SparkSession",
+        facts: list[Row],
+        tail: dict[int, list[Record]],
+        until_us: int,
+    ) -> "State":
+        """A state with these facts."""
+        table = spark.createDataFrame(facts, FACT)
+        standing, numbers = records.transform(table).collect(), records.numbers(table).collect()
+        return cls(facts, tail, until_us, standing, numbers)
+
+    def before(self, log: int) -> Before:
+        """The state as `audit` takes it, for one log."""
+        runs: dict[object, tuple[int, int]] = {}
+        sessions: dict[object, int] = {}
+        for row in self.numbers:
+            run = row.proxy, row.worker, row.run
+            if row.session is None:
+                runs[run] = row.seq, row.ended_us
+            else:
+                sessions[*run, row.session] = row.ordinal
+        standing = [row.asDict() for row in self.standing if number_of(row) == log]
+        return Before(standing, runs, sessions, self.until_us)
 
 
 @dataclass
@@ -48,108 +101,131 @@ class Night:
     Attributes:
         begin_us: of the day.
         end_us: of the day.
-        by_judge: what the judge says, who is given the state and the day.
-        by_columns: what columns say of the same.
+        said: what the judge says of each log, who is given the state and the day.
         state: at its end.
     """
 
     begin_us: int
     end_us: int
-    by_judge: Audited
-    by_columns: Settled
+    said: dict[int, Audited]
     state: State
 
 
 def nights(
-    log: Iterable[Record],
+    spark: "SparkSession",
+    logs: Logs,
     days: Sequence[int],
-    folder: Path,
     tail_us: int,
     after_us: int = 0,
     idle_us: int = 2**60,
 ) -> Iterator[Night]:
-    """Judge a log day by day.
+    """Judge logs day by day.
 
     Args:
-        log: where clocks agree.
+        spark: makes the states.
+        logs: where clocks agree.
         days: when each day begins, and when the last one ends.
-        folder: takes what is made on the way.
         tail_us: how long before a day's end nothing is condensed.
         after_us: how much of the next day is read.
         idle_us: how long a session may be silent.
     """
-    every = list(log)
     state = State()
-    for number, (begin, end) in enumerate(pairwise(days)):
-        its = [*state.tail]
-        its += (it for it in every if begin <= _us(it, "arrived_us") < end + after_us)
-        if not its:
-            continue
-        before, place = state.before, folder / str(number)
-        condensed = None
-        if state.found.num_rows:
-            condensed = folder / f"{number}.parquet"
-            folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(records.of_facts(state.found), condensed)
-        period = (begin, end)
-        said = audit(its, 0, period, before)
-        by_columns = settled(its, place, 2, 0, period, before, condensed)
-        assert by_columns is not None
-        state = _condensed(its, state, said, by_columns, place, period, tail_us, idle_us)
-        yield Night(begin, end, said, by_columns, state)
+    for begin, to in pairwise(days):
+        its = {number: [*state.tail.get(number, [])] for number in logs}
+        for number, log in logs.items():
+            its[number] += (it for it in log if begin <= _us(it, "arrived_us") < to + after_us)
+        said = {
+            number: audit(log, 0, (begin, to), state.before(number)) for number, log in its.items()
+        }
+        if to < days[-1]:
+            state = _made(spark, its, state, said, Hours(begin, to), tail_us, idle_us)
+        yield Night(begin, to, said, state)
 
 
-def _condensed(
-    its: Sequence[Record],
+def _made(
+    spark: "SparkSession",
+    its: Logs,
     before: State,
-    said: Audited,
-    settled_: Settled,
-    folder: Path,
-    day: tuple[int, int],
+    said: Mapping[int, Audited],
+    day: Hours,
     tail_us: int,
     idle_us: int,
 ) -> State:
     """The state at a day's end."""
-    passed, (begin, end) = settled_.passed, day
-    history, found = passed.learned, passed.found
-    terms = [term for its_terms in history.terms.values() for term in its_terms]
-    until = cut.until(begin, end, terms, found.bound_us, before.until_us, tail_us)
-    late = cut.Late()
-    for piece in passed.pieces:
-        late.add(cut.late(piece, EVERYTHING, until, end))
-    turns = make.turns(history, found.reigns, found.runs, until)
-    plan = condense.Plan(
-        rules=Rules(EVERYTHING.begin_us, end, begin, end),
-        late=late.runs,
-        clusters=history.clusters,
-        turns=turns,
-        series=passed.laid,
-        since_us=found.from_us,
+    every = list(chain.from_iterable(one.learned.records for one in said.values()))
+    history = _history(spark, said, every, before.until_us)
+    survey = _survey(every, day)
+    terms = list(chain.from_iterable(history.terms.values()))
+    until_us = cut.until(*day, terms, survey.bound_us, before.until_us, tail_us)
+    own = [tuple(it.get(name) for name in NUMBERED.names) for it in every if _us(it, "seq") > 0]
+    audited = end.Audited(
+        records=spark.createDataFrame(own, NUMBERED, verifySchema=False),
+        survey=survey,
+        history=history,
+        bounds=_bounds(own, history.clusters),
+        day=day,
+        before=spark.createDataFrame(before.facts, FACT) if before.facts else None,
+        live=None,
     )
-    for piece in passed.pieces:
-        condense.condense(piece, plan, folder)
-    made = make.Made(
-        folder=folder,
-        strange=folder / "strange",
-        late=late.runs,
-        until_us=until,
-        begin_us=begin,
-        idle_us=end - idle_us,
-    )
-    rest = _unbacked(said, folder)
-    old = before.found if before.found.num_rows else None
-    table = make.make(made, old, turns, history.clusters, found.reigns, found.runs, rest)
-    tail = [
-        it
-        for it in its
-        if _us(it, "seq") >= late.runs.get(_run(it), 2**62) and _us(it, "arrived_us") < end  # type: ignore[arg-type]  # as in the log
-    ]
-    return State(table, tail, until)
+    made = end.make(audited, until_us, idle_us)
+    facts, kept = made.facts.collect(), made.tail.select("proxy", "worker", "run", "seq").collect()
+    made.release()
+    keys = {tuple(row) for row in kept}
+    tail = {
+        number: [it for it in log if tuple(it[name] for name in kept[0].__fields__) in keys]
+        for number, log in (its.items() if kept else ())
+    }
+    return State.of(spark, facts, tail, until_us)
 
 
-def _unbacked(audited: Audited, folder: Path) -> dict[tuple[str, int, str, int], str | None]:
-    """What evidence says of reads whose claims columns cannot tell to be backed."""
-    tables = [pq.read_table(it) for it in sorted((folder / "unproved").glob("*.parquet"))]
-    keys = {(*_run(row), row["seq"]) for table in tables for row in table.to_pylist()}
-    its = audited.learned.backing
-    return {key: its[key]["unbacked"] for key in keys if key in its}  # type: ignore[misc]  # as in the log
+_PROXY, _PROOF_SET = (NUMBERED.names.index(name) for name in ("proxy", "proof_set"))
+
+
+def _bounds(own: Sequence[tuple[object, ...]], clusters: Mapping[str, str]) -> Bounds:
+    """The sources that servers have shown, by cluster."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for record in own:
+        found[clusters[str(record[_PROXY])]] |= _sources(record[_PROOF_SET])
+    return Bounds(found)
+
+
+def _sources(text: object) -> set[str]:
+    with suppress(MalformedGtidSetError):
+        return {tsid for tsid, _, _ in parse(str(text or ""))}
+    return set()
+
+
+def _history(
+    spark: "SparkSession", said: Mapping[int, Audited], every: Sequence[Record], since_us: int
+) -> History:
+    its = [one.learned for one in said.values()]
+    names = {(str(it["proxy"]), it["server_uuid"], it["role"]) for it in every}
+    found, unplaced = clusters.group(names)  # type: ignore[arg-type]  # as in the log
+    past = [row._replace(writes=None) for one in its for row in one.past]
+    return History(
+        found,
+        unplaced,
+        dict(chain.from_iterable(one.history.terms.items() for one in its)),
+        {},
+        {},
+        dict(chain.from_iterable(one.history.successions.items() for one in its)),
+        spark.createDataFrame([tuple(row) for row in past], PAST),
+        since_us,
+    )
+
+
+def _survey(every: Iterable[Record], day: Hours) -> Survey:
+    found = Survey()
+    for it in every:
+        run = str(it["proxy"]), _us(it, "worker"), str(it["run"])
+        if _us(it, "seq") > 0:
+            found.runs.setdefault(run, RunSurvey())
+        if it["role"] == "primary" and it["outcome"] != "lost":
+            server = it["server_uuid"], it["incarnation"]
+            reign = found.reigns.setdefault((run, server), Reign())  # type: ignore[arg-type]  # likewise
+            reign.from_us = min(reign.from_us, _us(it, "dispatched_us"))
+            reign.to_us = max(reign.to_us, _us(it, "dispatched_us"))
+        is_told = day.begin_us <= _us(it, "arrived_us") < day.end_us
+        if it["is_read"] and it["level"] == "BOUNDED_STALENESS" and is_told:
+            found.bound_us = max(found.bound_us, _us(it, "bound_us"))
+    return found

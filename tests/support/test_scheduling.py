@@ -39,7 +39,7 @@ def test_what_takes_long_begins_first(items: list[pytest.Item]) -> None:
 def test_two_processes_have_the_tests_of_spark() -> None:
     split = object.__new__(Files)._split_scope
     assert split("tests/spark_jobs/records/test_take.py::test_a") == "tests/spark_jobs/"
-    assert split("tests/spark_jobs/columns/test_sets.py::test_b") == "tests/spark_jobs/"
+    assert split("tests/spark_jobs/reads/test_judge.py::test_b") == "tests/spark_jobs/"
     assert split("tests/spark_jobs/test_days.py::test_d") == "tests/spark_jobs/test_"
     assert split("tests/spark_jobs/test_live.py::test_e") == "tests/spark_jobs/test_"
     assert split("tests/proxy/test_tls.py::test_c[1]") == "tests/proxy/test_tls.py"

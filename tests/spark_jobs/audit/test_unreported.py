@@ -36,14 +36,9 @@ def test_it_is_told_only_if_there_is_something() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) -> None:
-    import numpy as np
-
-    from spark_jobs.columns.chunk import EVERYTHING
-    from spark_jobs.columns.piece import pieces
-    from spark_jobs.columns.survey import Survey, survey
-    from spark_jobs.columns.tellings import Plan, Told, tell
     from spark_jobs.primaries import clusters
-    from spark_jobs.records import take
+    from spark_jobs.records import ingest, survey, take
+    from spark_jobs.records.statement import facts
     from tests.spark_jobs.found_segments import find_segments
 
     run = Run()
@@ -58,19 +53,9 @@ def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) 
     save(tmp_path / "log", run, other)
     (tmp_path / "scratch").mkdir()
     segments = find_segments(tmp_path / "log", tmp_path / "scratch")
-    files = take.all_in(spark, segments.paths, tmp_path / "parsed").files
-    found, told = Survey(), Told()
-    for piece in pieces(files, 1):
-        found.add(survey(piece, EVERYTHING, None, tmp_path / "made"))
+    parsed = take.all_in(spark, segments.paths, tmp_path / "parsed").parsed
+    found = survey.look(parsed.withColumns(facts()), None, None)
     known, _ = clusters.group(found.named)
-    plan = Plan(
-        rules=EVERYTHING,
-        clusters=known,
-        wanted={},
-        holes=np.zeros(0, np.int64),
-        since_us=found.from_us,
-    )
-    for piece in pieces(files, 1):
-        told.add(tell(piece, plan, tmp_path / "made"))
+    records = ingest.number(parsed)
     # 6, 8 and blue:2.
-    assert count(found, told, known) == Unreported(3, 2)
+    assert count(found, records, clusters.column(known), known) == Unreported(3, 2)

@@ -190,7 +190,7 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
     torn.write_text(lines[1] + "\n" + lines[2][:40])
 
     kept = take.all_in(spark, find_segments(tmp_path, scratch).paths, tmp_path / "parsed")
-    faults = log_integrity.faults(look(spark, kept, scratch).passes.found)
+    faults = log_integrity.faults(look(spark, kept, scratch).survey)
     assert [tuple(row.values()) for row in faults] == [
         ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5 + len(IMPOSSIBLE)),
         ("date=2026-11-30/gate-0-a1.jsonl", "foreign", 5),
@@ -243,7 +243,7 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
     kept = take.all_in(spark, [*tmp_path.glob("date=*/*")], tmp_path / "parsed")
     once = look(spark, kept, scratch)
     assert same(once.records, numbered.where("repeat is null"))
-    found = log_integrity.runs(once.passes.found, once.passes.missing(), once.repeats)
+    found = log_integrity.runs(once.survey, once.missing(), once.repeats)
     runs = {(row["worker"], row["run"]): row for row in found}
     clean = {"statements": 5, "gaps": 0, "first_seq": 1, "missing": 0, "declared": 0}
     doubled = {"repeated": 0, "conflicting": 0}

@@ -39,7 +39,7 @@ class NightsWithStates(Nights):
         self.read[str(log.period)] = log.span.begin_us
         if log.ends is not None and isinstance(log.period, Day):
             log.ends.folder.mkdir()
-            (log.ends.folder / "facts.parquet").write_text(f"of {log.period}")
+            (log.ends.folder / "facts").write_text(f"of {log.period}")
             if self.dies:
                 raise RuntimeError("it dies")
             log.ends.finish(log.period, log.period.end_us - 1)
@@ -228,7 +228,7 @@ def test_a_state_is_there_whole_or_not_at_all(nights: NightsWithStates) -> None:
     nights.audit(DAY.after)
     assert nights.began[str(DAY.after)] is None
     assert nights.days() == ["date=2026-10-06"]
-    facts = nights.states / "date=2026-10-06" / "facts.parquet"
+    facts = nights.states / "date=2026-10-06" / "facts"
     assert facts.read_text() == "of 2026-10-06"
 
 

@@ -1,4 +1,4 @@
-"""Columns say what the judge says of small histories with failovers, each of its own cluster."""
+"""Comparisons say what the judge says of small histories, each of a cluster, with failovers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.spark_jobs.columns.test_agreement import Compared, move
+from tests.spark_jobs.reads.test_plain_reads import Compared, move
 from tests.spark_jobs.routing_log import Run
 from tests.spark_jobs.small_histories import NOTHING, ROUGH, Numbers, Step, play, steps
 

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.spark_jobs.columns.test_agreement import Compared
+from tests.spark_jobs.reads.test_plain_reads import Compared
 from tests.spark_jobs.routing_log import UUID, Run
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -44,58 +44,60 @@ class Steps:
             self.left.add(record["seq"])
 
 
-@pytest.mark.deep  # test_agreement.py compares whole audits, the procedure among it
+@pytest.mark.deep  # test_plain_reads.py compares whole audits, the procedure among it
 def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs.primaries import clusters, primary_history
+    from spark_jobs.audit import judgement
+    from spark_jobs.clocks import clocks
+    from spark_jobs.procedure import suspects
 
-    it = Steps()
-    run = it.run
+    steps = Steps()
+    run = steps.run
     run.probe("r1", f"{P}:1-5")
     run.probe("primary", f"{P}:1-5")
-    it.strict(left=False)  # asked at the moment at which it arrived
+    steps.strict(left=False)  # asked at the moment at which it arrived
     run.probe("primary", f"{P}:1-6")
-    it.strict(left=True, ago=-1)  # asked before
+    steps.strict(left=True, ago=-1)  # asked before
     # But not before the snapshot that it shares was asked for.
     asked_us = next(r["dispatched_us"] for r in reversed(run.records) if r["kind"] == "proof")
-    it.strict(left=False, ago=-1, snapshot_us=asked_us)
+    steps.strict(left=False, ago=-1, snapshot_us=asked_us)
     run.probe("primary", f"{P}:1-21")
-    it.strict(left=True)  # the proof lacks what was told
+    steps.strict(left=True)  # the proof lacks what was told
     run.probe("primary", f"{P}:1-20")
-    it.strict(left=False, ago=2000)  # the second set of its time is covered
+    steps.strict(left=False, ago=2000)  # the second set of its time is covered
     late = run.probe("primary", f"{P}:1-20")
     late["ended_us"] = int(str(late["ended_us"])) + 1000
-    it.strict(left=True)  # it was told after the read was sent
+    steps.strict(left=True)  # it was told after the read was sent
     run.probe("primary", f"{P}:1-20:")
-    it.strict(left=True)  # which is no set
+    steps.strict(left=True)  # which is no set
     # Four sets are looked at, however they cross.
     for end in (30, 31, 32, 33, 20):
         run.probe("primary", f"{P}:1-{end}")
-    it.strict(left=True, ago=4000)
-    it.strict(left=True, claim=f"{P}:1-20:", ago=4000)
+    steps.strict(left=True, ago=4000)
+    steps.strict(left=True, claim=f"{P}:1-20:", ago=4000)
     # Within the bound, and in the next piece.
     run.probe("primary", f"{P}:1-20")
     bounded = "BOUNDED_STALENESS"
-    it.strict(left=False, ago=-5000, bound_us=5000, level=bounded)
+    steps.strict(left=False, ago=-5000, bound_us=5000, level=bounded)
     run.probe("primary", f"{P}:1-20")
-    it.strict(left=True, ago=-5000, bound_us=4999, level=bounded)
-    it.strict(left=False, ago=-5000, bound_us=None, level=bounded)
+    steps.strict(left=True, ago=-5000, bound_us=4999, level=bounded)
+    steps.strict(left=False, ago=-5000, bound_us=None, level=bounded)
     run.clock.now += 20_000_000 - run.clock.now % 10_000_000 - 100
     run.clock.now += 100_000
     run.probe("primary", f"{P}:1-20")
-    it.strict(left=False, ago=100_010)
+    steps.strict(left=False, ago=100_010)
 
     # At levels that remember: answers without a set, of one server and of two.
     run.read(3, "r1", "none", level="BEST_EFFORT")
-    it.remembers("r1", left=True)
+    steps.remembers("r1", left=True)
     run.read(4, "r1", "none", level="BEST_EFFORT")
-    it.remembers("r1", left=False, session=4)
-    it.remembers("r2", left=True)
-    it.remembers("r2", left=False, session=5, observed=EVERYBODY)
-    it.remembers("r1", left=False, session=5, observed=EVERYBODY)
+    steps.remembers("r1", left=False, session=4)
+    steps.remembers("r2", left=True)
+    steps.remembers("r2", left=False, session=5, observed=EVERYBODY)
+    steps.remembers("r1", left=False, session=5, observed=EVERYBODY)
     for server in ("r1", "r2"):
-        it.remembers(server, left=True, session=6, user="bob", scope="user")
+        steps.remembers(server, left=True, session=6, user="bob", scope="user")
     for holes, observed in ((False, EVERYBODY), (True, f"{P}:1-3:5-20")):
-        it.remembers("r1", left=holes, session=7, level="READ_ALL_WRITES", observed=observed)
+        steps.remembers("r1", left=holes, session=7, level="READ_ALL_WRITES", observed=observed)
 
     # What a replica claimed, and showed when it was asked.
     other = Run("b1", proxy="other")
@@ -110,15 +112,14 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
 
     compared = Compared(spark, tmp_path, run, other)
     once = compared.look()
-    survey = once.passes.found
-    known, unplaced = clusters.group(survey.named)
-    told = once.passes.tell(known, plainly=True)
-    laid = once.passes.lay()
-    learned = once.passes.known(once.records, known, unplaced, told, laid)
-    history = primary_history.learn(once.records, 0, learned)
-    settled = once.passes.settle(told, laid, history, tmp_path / "reads")
-    assert {row.seq for row in once.passes.suspects.collect()} == it.left
-    assert {(uuid, number) for *_, name, uuid, number in settled.liars if name == "b1"} == {
+    persisted: list[DataFrame] = []
+    timed, known = judgement.prepared(
+        once, clocks.learn(once.records), 0, tmp_path / "rows", persisted
+    )
+    found = suspects.find(timed, known, [], persisted)
+    assert found.reads is not None
+    assert {row.seq for row in found.reads.collect()} == steps.left
+    assert {(uuid, number) for *_, name, uuid, number in found.liars if name == "b1"} == {
         *((UUID["r2"], 1), (UUID["other"], 1), (UUID["r1"], 2))
     }
     compared.agree()

@@ -1,0 +1,247 @@
+"""GTID sets in columns of text, for Spark: their intervals, bounds of each source, and unions.
+
+A *source* is a TSID: ``uuid`` or ``uuid:tag``. Only texts as servers write them are read here:
+lower case, no spaces, intervals in order. Other texts are `odd`, and are left to `spark_jobs.gtid`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+_UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_NUMBER: Final = "[1-9][0-9]{0,17}"
+_TAG: Final = "[a-z_][a-z0-9_]{0,31}"
+# Possessive quantifiers: the others would take a frame of Java's stack for each interval.
+_ITEM: Final = f"{_UUID}(?::(?:{_TAG}:)?{_NUMBER}(?:-{_NUMBER})?)++"
+_SET: Final = f"^{_ITEM}(?:,{_ITEM})*+$"
+_PLAIN_ITEM: Final = f"{_UUID}(?::{_NUMBER}(?:-{_NUMBER})?)++"
+_WITHOUT_TAGS: Final = f"^{_PLAIN_ITEM}(?:,{_PLAIN_ITEM})*+$"
+_UUID_LENGTH: Final = 36
+_MARK: Final = "#"
+"""Stands between a UUID and its tag in `_untagged`, where a colon stands between intervals."""
+
+
+MOST_SOURCES: Final = 16
+"""How many sources of a cluster have bounds; sets with others are odd."""
+
+
+def is_formed(text: Column) -> Column:
+    """Whether a text is a set that is not empty, as a server writes it but for its order."""
+    return fn.coalesce(text.rlike(_SET), fn.lit(False))
+
+
+def _untagged(text: Column) -> Column:
+    """A set with one item for each source; a tag is part of the item's name. Null if it is odd."""
+    tag = fn.regexp_replace
+    items = fn.transform(
+        fn.split(text, ","),
+        lambda item: fn.concat(
+            fn.substring(item, 1, _UUID_LENGTH),
+            tag(
+                fn.substring(item, _UUID_LENGTH + 1, 1 << 30),
+                fn.lit(f":({_TAG})"),
+                fn.concat(fn.lit(","), fn.substring(item, 1, _UUID_LENGTH), fn.lit(f"{_MARK}$1")),
+            ),
+        ),
+    )
+    # An item whose first interval has a tag leaves its UUID alone.
+    named = fn.regexp_replace(fn.array_join(items, ","), f"(?:^|,){_UUID}(?=,)", "")
+    return fn.when(text.rlike(_WITHOUT_TAGS), text).when(
+        text.rlike(_SET), fn.ltrim(named, fn.lit(","))
+    )
+
+
+def intervals(text: Column) -> Column:
+    """The intervals of a set: an array of `source`, `low` and `high`; empty if it is odd."""
+
+    def of(item: Column) -> Column:
+        source = fn.replace(fn.substring_index(item, ":", 1), fn.lit(_MARK), fn.lit(":"))
+        spans = fn.slice(fn.split(item, ":"), 2, 1 << 30)
+        return fn.transform(
+            spans,
+            lambda span: fn.struct(
+                source.alias("source"),
+                fn.substring_index(span, "-", 1).cast("bigint").alias("low"),
+                fn.substring_index(span, "-", -1).cast("bigint").alias("high"),
+            ),
+        )
+
+    every = fn.flatten(fn.transform(fn.split(_untagged(text), ","), of))
+    nothing = fn.array().cast("array<struct<source:string,low:bigint,high:bigint>>")
+    return fn.coalesce(every, nothing)
+
+
+def united(
+    rows: DataFrame,
+    keys: Sequence[str],
+    sets: str,
+    name: str = "gtids",
+    latest: Sequence[str] = (),
+) -> DataFrame:
+    """Unite the sets of each group.
+
+    Args:
+        rows: `keys`, `sets` and `latest`.
+        keys: columns; rows that agree in them form a group. Nulls agree with each other.
+        sets: a column of texts that are formed (`is_formed`).
+        name: of the column of unions.
+        latest: columns of which each group keeps the greatest value.
+
+    Returns:
+        `keys`, `latest` and `name`. Groups without intervals have no row; with `latest`, they have
+        one, whose union is "".
+    """
+    newest = [fn.max(column).alias(column) for column in latest]
+    explode = fn.explode_outer if latest else fn.explode
+    # Most sets of a group begin with the same number, so this leaves few rows to sort.
+    each = (
+        rows.select(*keys, *latest, explode(intervals(fn.col(sets))).alias("interval"))
+        .select(*keys, *latest, "interval.*")
+        .groupBy(*keys, "source", "low")
+        .agg(fn.max("high").alias("high"), *newest)
+    )
+    upto = Window.partitionBy(*keys, "source").orderBy("low")
+    before = upto.rowsBetween(Window.unboundedPreceding, -1)
+    apart = fn.coalesce(fn.col("low") > fn.max("high").over(before) + 1, fn.lit(True))
+    islands = (
+        each.withColumn("apart", apart.cast("bigint"))
+        .withColumn("island", fn.sum("apart").over(upto.rowsBetween(Window.unboundedPreceding, 0)))
+        .groupBy(*keys, "source", "island")
+        .agg(fn.min("low").alias("low"), fn.max("high").alias("high"), *newest)
+    )
+    span = fn.when(fn.col("low") == fn.col("high"), fn.col("low").cast("string")).otherwise(
+        fn.concat_ws("-", "low", "high")
+    )
+    in_order = fn.sort_array(fn.collect_list(fn.struct("low", span.alias("span"))))
+    items = islands.groupBy(*keys, "source").agg(in_order.alias("spans"), *newest)
+    item = fn.concat_ws(
+        ":", "source", fn.array_join(fn.transform("spans", lambda interval: interval["span"]), ":")
+    )
+    every = fn.collect_list(fn.when(fn.isnotnull("source"), item))
+    joined = fn.array_join(fn.sort_array(every), ",")
+    return items.groupBy(*keys).agg(*newest, joined.alias(name))
+
+
+class Bounds:
+    """The bounds of sets, source by source: the columns that a query compares.
+
+    For a set in the column `x` and the k-th source of the row's cluster, `of` makes the columns
+    ``x_low_k`` and ``x_end_k``, the first interval, and ``x_start_k`` and ``x_top_k``, the last
+    one; all are 0 where the set has nothing of that source. ``x_odd`` tells that the columns do not
+    say what bounds the set: it is not written as servers write it, or has other sources.
+
+    Attributes:
+        sources: the sources of each cluster.
+        width: the largest number of sources of a cluster.
+    """
+
+    def __init__(self, sources: Mapping[str, Iterable[str]]) -> None:
+        self.sources = {
+            cluster: tuple(sorted(names))[:MOST_SOURCES] for cluster, names in sources.items()
+        }
+        self.width = max(map(len, self.sources.values()), default=0)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers k of sources."""
+        return range(self.width)
+
+    def of(self, rows: DataFrame, *names: str) -> DataFrame:
+        """Add the bounds of the sets in some columns; an empty or missing set has none.
+
+        Args:
+            rows: the columns and `cluster`.
+            names: the columns.
+        """
+        texts = {name: f"{name}_text" for name in names}
+        named = {
+            cluster: [source.replace(":", _MARK) for source in sources]
+            for cluster, sources in self.sources.items()
+        }
+        untagged = Bounds(named)
+        rows = rows.withColumns(
+            {text: fn.coalesce(_untagged(fn.col(name)), fn.lit("")) for name, text in texts.items()}
+        )
+        rows = rows.withColumns(
+            {
+                f"{name}_spans_{k}": fn.expr(_spans(text, untagged.source(k)))
+                for name, text in texts.items()
+                for k in self.numbers
+            }
+        )
+        made: dict[str, Column] = {}
+        for name, text in texts.items():
+            spans = [f"{name}_spans_{k}" for k in self.numbers]
+            for k, text_of_source in enumerate(spans):
+                made[f"{name}_low_{k}"] = fn.expr(_bound(text_of_source, 1, 1))
+                made[f"{name}_end_{k}"] = fn.expr(_bound(text_of_source, 1, -1))
+                made[f"{name}_start_{k}"] = fn.expr(_bound(text_of_source, -1, 1))
+                made[f"{name}_top_{k}"] = fn.expr(_bound(text_of_source, -1, -1))
+            made[f"{name}_odd"] = fn.expr(_is_odd(name, text, spans))
+        spent = [*texts.values(), *(f"{name}_spans_{k}" for name in names for k in self.numbers)]
+        return rows.withColumns(made).drop(*spent)
+
+    def columns(self, *names: str) -> list[str]:
+        """The names of the columns that `of` makes."""
+        parts = ("low", "end", "start", "top")
+        each = [f"{name}_{part}_{k}" for name in names for k in self.numbers for part in parts]
+        return [*each, *(f"{name}_odd" for name in names)]
+
+    def prefix(self, name: str, k: int) -> Column:
+        """The n of a set's interval 1..n; 0 if there is none."""
+        return fn.when(fn.col(f"{name}_low_{k}") == 1, fn.col(f"{name}_end_{k}")).otherwise(0)
+
+    def source(self, k: int) -> str:
+        """SQL for the k-th source of a row's cluster."""
+        names = {
+            cluster: sources[k] for cluster, sources in self.sources.items() if k < len(sources)
+        }
+        if len(self.sources) == 1:
+            return sql_text(*names.values())
+        cases = " ".join(
+            f"when {sql_text(cluster)} then {sql_text(name)}" for cluster, name in names.items()
+        )
+        return f"case cluster {cases} else '-' end"
+
+
+# What follows is SQL in texts. A query has hundreds of these columns, and an expression that is put
+# together from Python takes a call of Java for each of its parts.
+
+
+def sql_text(value: str) -> str:
+    """A literal of SQL for a text."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _spans(text: str, source: str) -> str:
+    """The intervals of one source in a text of `_untagged`, as text."""
+    place = f"instr(concat(',', {text}), concat(',', {source}, ':'))"
+    behind = f"substring({text}, {place} + length({source}) + 1)"
+    return f"if({place} > 0, substring_index({behind}, ',', 1), '')"
+
+
+def _bound(spans: str, which: int, end: int) -> str:
+    """A bound of the first (1) or last (-1) interval: its least (1) or greatest (-1) number."""
+    span = f"substring_index({spans}, ':', {which})"
+    # Not `try_cast`: where that fails, it has thrown and caught an exception.
+    return f"if({spans} = '', 0L, bigint(substring_index({span}, '-', {end})))"
+
+
+def _is_odd(given: str, text: str, spans: Sequence[str]) -> str:
+    items = f"length({text}) - length(replace({text}, ',', '')) + 1"
+    known = " + ".join(["0", *(f"int({text_of_source} != '')" for text_of_source in spans)])
+    falls = " or ".join(["false", *map(_falls, spans)])
+    return f"coalesce({given} != '', false) and ({text} = '' or {known} != {items} or {falls})"
+
+
+def _falls(spans: str) -> str:
+    """Whether intervals are not in order, or touch."""
+    low, high = (f"bigint(substring_index(span, '-', {which}))" for which in (1, -1))
+    # The last number of the intervals so far; null once they are not in order.
+    step = f"(upto, span) -> if({low} > upto + 1 and {high} >= {low}, {high}, null)"
+    several = f"aggregate(split({spans}, ':'), -1L, {step}) is null"
+    alone = f"{_bound(spans, 1, 1)} > {_bound(spans, 1, -1)}"
+    return f"({spans} != '' and if({spans} like '%:%', {several}, {alone}))"

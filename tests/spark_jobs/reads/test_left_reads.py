@@ -1,0 +1,224 @@
+"""What comparisons leave to the judge, one reason at a time; whatever they settle he says, too."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tests.spark_jobs.reads.test_plain_reads import Compared, move
+from tests.spark_jobs.routing_log import UUID, Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+P, R, OTHER = UUID["primary"], UUID["r1"], UUID["other"]
+ALL = f"{P}:1-30"
+REMEMBERS = {"level": "MONOTONIC_READS"}
+
+
+class Session:
+    """A run in which both replicas were shown to have 1 to 30."""
+
+    def __init__(self, number: int) -> None:
+        self.run = Run(f"a{number}", proxy=f"gate{number}")
+        for server in ("primary", "r1", "r2"):
+            self.run.probe(server, ALL)
+
+    def read(self, claim: str = ALL, whom: str = "r1", /, **fields: object) -> object:
+        """Session 1 reads, and owes what it wrote; gives its number."""
+        record = self.run.known(1, whom, claim, required=claim)
+        record |= fields
+        return record["seq"]
+
+
+Scenario = Callable[[Session], dict[object, str]]
+"""Fills a run, and gives the findings of its reads that comparisons settle, by number."""
+
+SCENARIOS: Final[list[Scenario]] = []
+
+
+def scenario(told: Scenario) -> Scenario:
+    """Add a scenario."""
+    SCENARIOS.append(told)
+    return told
+
+
+@pytest.fixture(scope="module")
+def found(
+    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> dict[Scenario, tuple[dict[object, str], dict[object, str]]]:
+    """What is expected of each scenario, and what comparisons settle; they are one log."""
+    expected: list[dict[object, str]] = []
+    runs: list[Run] = []
+    for number, told in enumerate(SCENARIOS, 1):
+        session = Session(number)
+        expected.append(told(session))
+        move(session.run, f"{number:04x}")
+        runs.append(session.run)
+    settled = Compared(spark, tmp_path_factory.mktemp("left"), *runs).agree()
+    return {
+        told: (
+            wanted,
+            {seq: it for (name, seq), it in settled.items() if name == run.name and it},
+        )
+        for told, wanted, run in zip(SCENARIOS, expected, runs, strict=True)
+    }
+
+
+@scenario
+def what_is_written_as_no_server_would(its: Session) -> dict[object, str]:
+    before = its.read()
+    its.run.write(1, f"{P}:7".upper())
+    its.read(f"{P}:1-5")
+    its.read()
+    its.run.write(2, f"{P}:8")
+    other = its.run.known(2, "r1", ALL, required=ALL)["seq"]
+    return {before: "nothing written", other: "known"}
+
+
+@scenario
+def what_is_seen_as_no_server_would_say(its: Session) -> dict[object, str]:
+    its.run.write(1, f"{P}:4")
+    before = its.read(f"{P}:1-5", **REMEMBERS)
+    its.run.read(1, "r1", "waited", f"{P}:1-20".upper(), wait_us=1, required=ALL, **REMEMBERS)
+    its.read(f"{P}:1-9", "r2", **REMEMBERS)
+    # Who owes only what was written is not concerned.
+    plain = its.read(f"{P}:1-9", "r2")
+    return {before: "known", plain: "known"}
+
+
+@scenario
+def what_a_primarys_answer_told(its: Session) -> dict[object, str]:
+    fields = {"observed": f"{P}:1-12", "required": "", **REMEMBERS}
+    first = its.run.read(1, "primary", "primary", **fields)["seq"]
+    its.read(f"{P}:1-11", "r2", **REMEMBERS)
+    return {first: "primary", its.read(f"{P}:1-12", "r2", **REMEMBERS): "known"}
+
+
+@scenario
+def what_a_replicas_answer_told(its: Session) -> dict[object, str]:
+    fields = {"observed": f"{P}:1-12", "required": "", **REMEMBERS}
+    first = its.run.read(1, "r1", "known", proof_set=f"{P}:1-5", **fields)["seq"]
+    its.read(f"{P}:1-11", "r2", **REMEMBERS)
+    return {first: "nothing written", its.read(f"{P}:1-12", "r2", **REMEMBERS): "known"}
+
+
+@scenario
+def a_proof_that_nothing_backs(its: Session) -> dict[object, str]:
+    its.run.write(1, f"{P}:4")
+    its.read(f"{P}:1-31")
+    within = its.read()
+    its.read(f"{ALL},{OTHER}:1")
+    its.read(incarnation=2)
+    its.run.probe("r1", f"{P}:1-31")
+    now = its.read(f"{P}:1-31")
+    return {within: "known", now: "known"}
+
+
+@scenario
+def a_required_set_that_is_too_small(its: Session) -> dict[object, str]:
+    its.run.write(1, f"{P}:4")
+    its.run.write(1, f"{P}:6")
+    named, whole, unknown = (its.read(required=it) for it in (f"{P}:4:6", f"{P}:1-6", None))
+    its.read(required=f"{P}:4")
+    return dict.fromkeys((named, whole, unknown), "known")
+
+
+@scenario
+def what_is_written_of_several_sources(its: Session) -> dict[object, str]:
+    its.run.probe("r1", f"{ALL},{R}:1-9")
+    its.run.write(1, f"{P}:4,{R}:2")
+    both = its.read(f"{ALL},{R}:1-9")
+    its.read(ALL)
+    tagged = f"{P}:1-30:blue:1-9,{R}:1-9"
+    its.run.probe("r1", tagged)
+    its.run.write(1, f"{P}:blue:3")
+    three = its.read(tagged)
+    its.read(f"{ALL},{R}:1-9")
+    return {both: "known", three: "known"}
+
+
+@scenario
+def until_a_question_bounds_it(its: Session) -> dict[object, str]:
+    its.run.unnamed(1)
+    its.read()
+    its.run.probe("primary", f"{P}:1-31")
+    its.read()
+    its.run.probe("r1", f"{P}:1-31")
+    reached = its.read(f"{P}:1-31")
+    return {reached: "nothing written"}
+
+
+@scenario
+def who_is_not_concerned_by_what_is_open(its: Session) -> dict[object, str]:
+    its.run.unnamed(2, user="bob")
+    wide = {"scope": "user", "user": "bob"}
+    own = its.read()
+    its.read(**wide)
+    its.read(level="STRONG")
+    return {own: "nothing written"}
+
+
+@scenario
+def a_hole_in_a_session(its: Session) -> dict[object, str]:
+    first = its.read()
+    its.run.gap(1)
+    its.read()
+    its.read()
+    other = its.run.known(2, "r1", ALL, required="")["seq"]
+    its.run.known(3, "r1", ALL, required="", scope="proxy")
+    its.run.probe("primary", ALL)
+    its.run.probe("r1", ALL)
+    bounded = its.read()
+    return dict.fromkeys((first, other, bounded), "nothing written")
+
+
+@scenario
+def another_primary(its: Session) -> dict[object, str]:
+    its.run.write(1, f"{P}:4")
+    before = its.read()
+    its.run.read(2, "primary", "primary", required=None)
+    new = {"role": "primary"}
+    its.run.probe("r2", ALL, **new)
+    its.run.write(1, f"{UUID['r2']}:1", server="r2:3306", server_uuid=UUID["r2"])
+    its.read(f"{ALL},{UUID['r2']}:1")
+    its.run.read(1, "r2", "primary", required=None, **new)
+    return {before: "known"}
+
+
+@scenario
+def answers_that_prove_nothing(its: Session) -> dict[object, str]:
+    its.run.write(1, f"{P}:4")
+    its.run.read(1, "r1", "none", required=ALL)
+    its.run.read(1, "r1", "none", required=ALL, reason="wait_timeout")
+    its.read(server_uuid=None, incarnation=None)
+    its.read(server=None)
+    its.run.read(1, "primary", "none", reason="wait_timeout")
+    its.read(level="EVENTUAL")
+    its.read(level="BOUNDED_STALENESS")
+    effort = its.run.read(1, "r1", "none", level="BEST_EFFORT")["seq"]
+    primary = its.run.read(1, "primary", "primary", required=None)["seq"]
+    return {effort: "best effort", primary: "primary"}
+
+
+@scenario
+def a_snapshot_owes_what_its_first_read_did(its: Session) -> dict[object, str]:
+    its.run.write(1, f"{P}:4", scope="user")
+    taken_us = its.run.clock.now
+    first = its.read(f"{P}:1-4", scope="user")
+    its.run.write(2, f"{P}:5", scope="user")
+    again = its.read(f"{P}:1-4", scope="user", snapshot_us=taken_us)
+    its.read(f"{P}:1-4", scope="user")
+    return {first: "known", again: "known"}
+
+
+@pytest.mark.parametrize("told", SCENARIOS, ids=lambda told: told.__name__)
+def test_what_is_settled(
+    told: Scenario, found: dict[Scenario, tuple[dict[object, str], dict[object, str]]]
+) -> None:
+    expected, settled = found[told]
+    assert settled == expected

@@ -1,0 +1,72 @@
+"""Comparisons say what the judge says of simulated traffic of many seeds, each a cluster."""
+
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark_jobs.reads import plain_reads
+from spark_jobs.verdict import Lapse
+from tests.spark_jobs.lapses import plant
+from tests.spark_jobs.reads.test_plain_reads import Compared, move
+from tests.spark_jobs.routing_log import Run
+from tests.spark_jobs.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+AT_ONCE = 10
+"""So many seeds are one log."""
+
+
+def mar(runs: list[Run], random: Random) -> None:
+    """Write some sets in another way than servers do, or as none."""
+    for run in runs:
+        for record in random.sample(run.records, len(run.records) // 15):
+            name = random.choice(("observed", "observed", "proof_set", "own_gtids", "required"))
+            text = record.get(name)
+            if isinstance(text, str) and text:
+                record[name] = random.choice((text.upper(), f"{text}:", text.replace("-", " - ")))
+
+
+def traffic(seed: int) -> list[Run]:
+    """Traffic with what may happen to a log; most seeds have something of their own."""
+    random = Random(seed)
+    simulation = Simulation(seed, proxies=1 + seed % 2, sessions=9)
+    simulation.run(200, failover=seed % 4 == 3)
+    runs = list(simulation.finish())
+    if seed % 3 == 1:
+        simulation.spoil(seed % 5)
+    if seed % 5 == 2:
+        for lapse in Lapse:
+            plant(lapse, runs, random, 1)
+    if seed % 6 == 4:
+        for run in runs:
+            run.records[:] = [record for record in run.records if random.randrange(60)]
+    if seed % 3 == 2:
+        mar(runs, random)
+    for run in runs:
+        move(run, f"{seed:04x}")
+    return runs
+
+
+@pytest.mark.parametrize(
+    "first",
+    [0, *(pytest.param(first, marks=pytest.mark.deep) for first in range(AT_ONCE, 1000, AT_ONCE))],
+)
+def test_on_simulated_traffic(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    if first % (2 * AT_ONCE) == 0:  # groups are divided, as those of a large log are
+        monkeypatch.setattr(plain_reads, "_FEW", 0)
+    runs = [run for seed in range(first, first + AT_ONCE) for run in traffic(seed)]
+    found = Compared(spark, tmp_path, *runs).agree()
+    settled = [finding for finding in found.values() if finding]
+    assert {"known", "waited", "primary", "nothing written"} <= set(settled)
+    # That is what comparisons are for.
+    assert len(settled) > len(found) / 2
