@@ -56,15 +56,21 @@ def traffic(seed: int) -> list[Run]:
 
 
 @pytest.mark.parametrize(
-    "first",
-    [0, *(pytest.param(first, marks=pytest.mark.deep) for first in range(AT_ONCE, 1000, AT_ONCE))],
+    ("first", "count"),
+    [
+        (0, 4),
+        *(
+            pytest.param(first, AT_ONCE, marks=pytest.mark.deep)
+            for first in range(0, 1000, AT_ONCE)
+        ),
+    ],
 )
 def test_on_simulated_traffic(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, count: int
 ) -> None:
     if first % (2 * AT_ONCE) == 0:  # groups are divided, as those of a large log are
         monkeypatch.setattr(plain_reads, "_FEW", 0)
-    runs = [run for seed in range(first, first + AT_ONCE) for run in traffic(seed)]
+    runs = [run for seed in range(first, first + count) for run in traffic(seed)]
     found = Compared(spark, tmp_path, *runs).agree()
     settled = [finding for finding in found.values() if finding]
     assert {"known", "waited", "primary", "nothing written"} <= set(settled)

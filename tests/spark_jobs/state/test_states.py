@@ -370,6 +370,7 @@ def sessions(night: Night) -> set[int]:
     return spoke | {_us(it, "session") for it in tail if it["kind"] == "statement"}
 
 
+@pytest.mark.deep
 def test_a_state_does_not_grow_with_the_days(spark: "SparkSession") -> None:
     logs = {0: apart(simulated(5, 900), 0)}
     states = [night.state.facts for night in nights(spark, logs, days_of(logs, 6), 2_000)]
