@@ -190,9 +190,9 @@ def _learned(
     loud = set(primaries) - quiet
     ahead = dict(found.ahead or ())
     reigns = [
-        Reign(*run, *server, told.from_us - ahead.get(run, 0), told.to_us - ahead.get(run, 0))
-        for (run, server), told in sorted(survey.reigns.items(), key=repr)
-        if told.from_us <= told.to_us
+        Reign(*run, *server, span.from_us - ahead.get(run, 0), span.to_us - ahead.get(run, 0))
+        for (run, server), span in sorted(survey.reigns.items(), key=repr)
+        if span.from_us <= span.to_us
     ]
     is_open = bool(survey.unnamed or log.counts.holes or log.counts.missing or log.before)
     telling = None

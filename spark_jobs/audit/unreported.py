@@ -79,14 +79,14 @@ def _named(records: DataFrame, cluster: Column, spans: Sequence[tuple[str, str, 
     table = spark.createDataFrame(
         list(spans), "cluster string, source string, start long, end long"
     )
-    told = (
+    intervals = (
         records.where(fn.col("own_gtids") != "")
         .select(cluster.alias("cluster"), fn.explode(gtid_columns.intervals(fn.col("own_gtids"))))
         .select("cluster", "col.*")
         .distinct()
     )
     low, high = fn.greatest("low", "start"), fn.least(fn.col("high") + 1, fn.col("end"))
-    inside = told.join(fn.broadcast(table), ["cluster", "source"]).select(
+    inside = intervals.join(fn.broadcast(table), ["cluster", "source"]).select(
         (high - low).alias("size")
     )
     row = inside.where("size > 0").agg(fn.sum("size")).collect()[0]

@@ -31,7 +31,7 @@ def lacking(
         fn.col("named_odd").alias("odd"),
         *(fn.col(f"named_top_{k}").alias(f"wrote_{k}") for k in bounds.numbers),
     )
-    told = records.where(fn.col("whole").isNotNull()).select(
+    wholes = records.where(fn.col("whole").isNotNull()).select(
         "cluster",
         fn.col("dispatched_us").alias("at"),
         fn.lit(1).alias("turn"),
@@ -42,10 +42,10 @@ def lacking(
     values: dict[str, tuple[Kind, Column]] = {
         f"top_{k}": ("max", fn.col(f"wrote_{k}")) for k in bounds.numbers
     }
-    found = running(writes.unionByName(told, allowMissingColumns=True), order, values)
+    found = running(writes.unionByName(wholes, allowMissingColumns=True), order, values)
     lacks = [fn.coalesce(f"top_{k}", fn.lit(0)) > fn.col(f"whole_{k}") for k in bounds.numbers]
-    is_told = (fn.col("turn") == 1) & (fn.col("at") >= since_us)
-    lacking_ = fn.col("odd") | (is_told & reduce(or_, lacks, fn.lit(False)))
+    is_whole = (fn.col("turn") == 1) & (fn.col("at") >= since_us)
+    lacking_ = fn.col("odd") | (is_whole & reduce(or_, lacks, fn.lit(False)))
     return frozenset(
         row.cluster for row in found.where(lacking_).select("cluster").distinct().collect()
     )

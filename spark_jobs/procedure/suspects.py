@@ -105,7 +105,7 @@ def _unasked(rows: DataFrame, known: Known) -> DataFrame:
     asks &= fn.col("proof").isin("known", "waited") & (~bounded | fn.col("bound_us").isNotNull())
     since = fn.col("moment_us") - fn.when(bounded, fn.col("bound_us")).otherwise(0)
     span = [fn.array(f"whole_low_{k}", f"whole_top_{k}") for k in numbers]
-    told = fn.struct(fn.col("ended_us").alias("ended_us"), fn.array(*span).alias("spans"))
+    answer = fn.struct(fn.col("ended_us").alias("ended_us"), fn.array(*span).alias("spans"))
     is_set = fn.col("whole").isNotNull() & ~fn.col("whole_odd")
     events = [
         fn.when(is_set, fn.struct(fn.col("dispatched_us").alias("at"), fn.lit(0).alias("turn"))),
@@ -114,7 +114,7 @@ def _unasked(rows: DataFrame, known: Known) -> DataFrame:
     found = (
         rows.withColumn("event", fn.explode(fn.array_compact(fn.array(*events))))
         .select("*", "event.*")
-        .withColumn("set", fn.when(fn.col("turn") == 0, told))
+        .withColumn("set", fn.when(fn.col("turn") == 0, answer))
     )
     # From the newest on: the sets right before a read in this order were asked for after it.
     backwards = "over (partition by proxy order by at desc, turn)"
@@ -123,14 +123,14 @@ def _unasked(rows: DataFrame, known: Known) -> DataFrame:
     ]
     found = found.withColumn("sets", fn.array_compact(fn.array(*following)))
 
-    def is_proof(told: Column) -> Column:
-        in_time = told["ended_us"] <= fn.col("dispatched_us")
+    def is_proof(answer: Column) -> Column:
+        in_time = answer["ended_us"] <= fn.col("dispatched_us")
         held = [
-            (told["spans"][k][1] == 0)
+            (answer["spans"][k][1] == 0)
             | (
                 (fn.col(f"proof_set_low_{k}") > 0)
-                & (fn.col(f"proof_set_low_{k}") <= told["spans"][k][0])
-                & (told["spans"][k][1] <= fn.col(f"proof_set_end_{k}"))
+                & (fn.col(f"proof_set_low_{k}") <= answer["spans"][k][0])
+                & (answer["spans"][k][1] <= fn.col(f"proof_set_end_{k}"))
             )
             for k in numbers
         ]
@@ -148,7 +148,7 @@ def _crossing(rows: DataFrame, remembers: Column, kind: str) -> DataFrame:
     if kind == "application":
         shows &= fn.coalesce(fn.col("application") != "", fn.lit(False))
     reads = remembers & (fn.col("owed_in") == kind)
-    group = fn.xxhash64(groups.key_of(kind))
+    group = groups.number_of(kind)
     server = fn.xxhash64("server_uuid", fn.col("incarnation").isNotNull(), "incarnation")
     is_answer, is_read = fn.coalesce(shows, fn.lit(False)), fn.coalesce(reads, fn.lit(False))
     crossed = (
@@ -179,7 +179,7 @@ def _liars(rows: DataFrame, known: Known) -> DataFrame:
         )
         for where, name in zip(whole, ("proof_set", "observed"), strict=True)
     ]
-    told = (
+    answers = (
         rows.where(fn.col("role").eqNullSafe("replica"))
         .select(
             *RUN,
@@ -201,7 +201,7 @@ def _liars(rows: DataFrame, known: Known) -> DataFrame:
         f"shown_{k}": ("max", fn.col(f"top_{k}")) for k in bounds.numbers
     }
     values["rough"] = "max", fn.when(fn.col("turn") == 0, fn.col("odd").cast("int"))
-    both = told.unionByName(shown, allowMissingColumns=True)
+    both = answers.unionByName(shown, allowMissingColumns=True)
     zero = fn.lit(0)
     lacks = [fn.col(f"whole_{k}") < fn.coalesce(f"shown_{k}", zero) for k in bounds.numbers]
     belied = fn.col("odd") | fn.col("server_uuid").isNull() | (fn.coalesce("rough", zero) > 0)

@@ -60,10 +60,10 @@ def shown(records: DataFrame, bounds: Bounds) -> DataFrame:
         )
         for where, at, name in parts
     ]
-    told = fn.explode(fn.array_compact(fn.array(*events))).alias("event")
+    event = fn.explode(fn.array_compact(fn.array(*events))).alias("event")
     return (
         records.where(fn.col("server_uuid").isNotNull())
-        .select(server().alias(SERVER), told)
+        .select(server().alias(SERVER), event)
         .select(SERVER, "event.*")
     )
 

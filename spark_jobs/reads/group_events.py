@@ -81,8 +81,10 @@ def transform(
     """
     all_told = _told(wanted, bounds)
     events = fn.array_compact(fn.array(*_events(wanted, error_us)))
-    told = rows.select(*(value.alias(name) for name, value in all_told.items()), fn.inline(events))
-    told = told.select(
+    statements = rows.select(
+        *(value.alias(name) for name, value in all_told.items()), fn.inline(events)
+    )
+    statements = statements.select(
         "group",
         "at",
         "what",
@@ -102,7 +104,7 @@ def transform(
         fn.lit(READS).alias("what"),
         fn.struct(*kept).alias("read"),
     )
-    return told.unionByName(reads, allowMissingColumns=True)
+    return statements.unionByName(reads, allowMissingColumns=True)
 
 
 def _events(wanted: Mapping[str, Wanted], error_us: int) -> list[Column]:

@@ -130,13 +130,13 @@ def settle(rows: DataFrame, known: Known, unbacked: DataFrame | None) -> DataFra
         rows = doubts.opened(rows, known.history, known.bounds)
     else:
         rows = rows.withColumns({"asked_us": nothing} | {f"mark_top_{k}": nothing for k in numbers})
-    told = group_events.transform(rows, known.survey.wanted, known.bounds, known.error_us)
+    events = group_events.transform(rows, known.survey.wanted, known.bounds, known.error_us)
     order = Order(["group"], ("at", "what"), including=True, bucket=known.bucket())
     values = {
         name: (kind, fn.col(f"told_{name}"))
         for name, kind in group_events.values(known.survey.wanted, known.bounds).items()
     }
-    happened = running(told, order, values)
+    happened = running(events, order, values)
     if "writes" in values and numbers:
         happened = _recent(happened, order, known.bounds)
     happened = happened.where(fn.col("what") == group_events.READS)
@@ -181,10 +181,10 @@ def _recent(happened: DataFrame, order: Order, bounds: Bounds) -> DataFrame:
     before = "ignore nulls over (partition by `group`, bucket order by at, what)"
     lags = {f"lag_{n}": fn.expr(f"lag(written, {n}) {before}") for n in range(1, _RECENT + 2)}
     recent = fn.array_compact(fn.array(*list(lags)[:_RECENT]))
-    told = writes.withColumns(lags).withColumns(
+    found = writes.withColumns(lags).withColumns(
         {"recent": recent, "earlier": fn.col(f"lag_{_RECENT + 1}")}
     )
-    return told.drop("written", "bucket", *lags)
+    return found.drop("written", "bucket", *lags)
 
 
 def left(settled: DataFrame) -> DataFrame:

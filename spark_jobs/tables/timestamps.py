@@ -8,7 +8,6 @@ stay whole microseconds, and keep their names.
 from collections.abc import Mapping
 from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType, TimestampType
@@ -105,14 +104,3 @@ def _published_value(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_published_value(item) for item in value]
     return value
-
-
-def published_table(columns: Mapping[str, pa.Array]) -> pa.Table:
-    """Make a table that people query of columns that the audit has computed."""
-    utc = pa.timestamp("us", "UTC")
-    return pa.table(
-        {
-            published_name(name): column.cast(utc) if name in _POINTS else column
-            for name, column in columns.items()
-        }
-    )
