@@ -23,6 +23,7 @@ from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.routing_log import Run
+from tests.spark_jobs.simulation import Simulation
 
 Planted = set[tuple[object, object]]
 """Run and seq of the statements that lapsed."""
@@ -308,3 +309,19 @@ def _later_of_the_same(shown: Record, it: Record) -> bool:
 
 def _us(it: Record, name: str) -> int:
     return int(str(it[name] or 0))
+
+
+def troubled(seed: int, random: Random, steps: int) -> list[Run]:
+    """Traffic with failovers, lost and unnamed writes, violations, lapses, or missing records."""
+    simulation = Simulation(seed, proxies=1 + seed % 2, sessions=9)
+    simulation.run(steps, failover=seed % 4 == 3)
+    runs = list(simulation.finish())
+    if seed % 3 == 1:
+        simulation.spoil(seed % 5)
+    if seed % 5 == 2:
+        for lapse in Lapse:
+            plant(lapse, runs, random, 1)
+    if seed % 6 == 4:
+        for run in runs:
+            run.records[:] = [record for record in run.records if random.randrange(60)]
+    return runs

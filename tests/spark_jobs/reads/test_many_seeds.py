@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 from spark_jobs.reads import plain_reads
-from spark_jobs.verdict import Lapse
-from tests.spark_jobs.lapses import plant
+from tests.spark_jobs.lapses import troubled
 from tests.spark_jobs.reads.test_plain_reads import Compared, move
 from tests.spark_jobs.routing_log import Run
-from tests.spark_jobs.simulation import Simulation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,17 +35,7 @@ def mar(runs: list[Run], random: Random) -> None:
 def traffic(seed: int) -> list[Run]:
     """Traffic with what may happen to a log; most seeds have something of their own."""
     random = Random(seed)
-    simulation = Simulation(seed, proxies=1 + seed % 2, sessions=9)
-    simulation.run(200, failover=seed % 4 == 3)
-    runs = list(simulation.finish())
-    if seed % 3 == 1:
-        simulation.spoil(seed % 5)
-    if seed % 5 == 2:
-        for lapse in Lapse:
-            plant(lapse, runs, random, 1)
-    if seed % 6 == 4:
-        for run in runs:
-            run.records[:] = [record for record in run.records if random.randrange(60)]
+    runs = troubled(seed, random, 200)
     if seed % 3 == 2:
         mar(runs, random)
     for run in runs:

@@ -11,10 +11,9 @@ pytest.importorskip("pyspark")
 
 from spark_jobs.state import facts
 from spark_jobs.verdict import Finding, Lapse, Verdict
-from tests.spark_jobs.lapses import plant
+from tests.spark_jobs.lapses import troubled
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.routing_log import UUID, Run
-from tests.spark_jobs.simulation import Simulation
 from tests.spark_jobs.small_histories import LEVELS, MOST, NOTHING, ROUGH, SCOPES, Step, play
 from tests.spark_jobs.states import Logs, Night, State, apart, named, nights, number_of
 from tests.spark_jobs.without_spark import Audited, Key, _us, audit
@@ -41,18 +40,7 @@ seeds = pytest.mark.parametrize(
 
 def simulated(seed: int, steps: int = 600) -> list[Record]:
     """A log with failovers, lost and unnamed writes, violations, lapses, or missing records."""
-    random = Random(seed)
-    simulation = Simulation(seed, proxies=1 + seed % 2, sessions=9)
-    simulation.run(steps, failover=seed % 4 == 3)
-    runs = simulation.finish()
-    if seed % 3 == 1:
-        simulation.spoil(seed % 5)
-    if seed % 5 == 2:
-        for lapse in Lapse:
-            plant(lapse, runs, random, 1)
-    if seed % 6 == 4:
-        for run in runs:
-            run.records[:] = [it for it in run.records if random.randrange(60)]
+    runs = troubled(seed, Random(seed), steps)
     return [record for run in runs for record in run.records]
 
 
