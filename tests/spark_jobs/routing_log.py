@@ -203,6 +203,14 @@ class Run:
         self.records.remove(record)
 
 
+def move(run: Run, word: str) -> None:
+    """Give a run servers of its own."""
+    for record in run.records:
+        for name, value in record.items():
+            if isinstance(value, str):
+                record[name] = value.replace("-e53d-", f"-{word}-")
+
+
 def save(log: Path, *runs: Run, day: str = "2026-11-30", suffix: str = "") -> list[Path]:
     """Write one segment per run."""
     folder = log / f"date={day}"

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.spark_jobs.reads.test_plain_reads import Compared, move
-from tests.spark_jobs.routing_log import UUID, Run
+from tests.spark_jobs.reads.test_plain_reads import Compared
+from tests.spark_jobs.routing_log import UUID, Run, move
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +41,10 @@ Scenario = Callable[[Session], dict[object, str]]
 SCENARIOS: Final[list[Scenario]] = []
 
 
+Found = dict[object, str | None]
+"""What comparisons find of each read, by number; None if it is left to the judge."""
+
+
 def scenario(told: Scenario) -> Scenario:
     """Add a scenario."""
     SCENARIOS.append(told)
@@ -50,22 +54,22 @@ def scenario(told: Scenario) -> Scenario:
 @pytest.fixture(scope="module")
 def found(
     spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
-) -> dict[Scenario, tuple[dict[object, str], dict[object, str]]]:
-    """What is expected of each scenario, and what comparisons settle; they are one log."""
-    expected: list[dict[object, str]] = []
+) -> dict[object, tuple[Found, Found]]:
+    """What comparisons are expected to find of each scenario's reads, and find; in one log."""
+    expected: dict[object, Found] = {}
     runs: list[Run] = []
     for number, told in enumerate(SCENARIOS, 1):
         session = Session(number)
-        expected.append(told(session))
+        expected[told] = {**told(session)}
         move(session.run, f"{number:04x}")
         runs.append(session.run)
+    for groups in (in_narrow_groups, in_a_wide_group):
+        run, expected[groups] = groups()
+        runs.append(run)
     settled = Compared(spark, tmp_path_factory.mktemp("left"), *runs).agree()
     return {
-        told: (
-            wanted,
-            {seq: it for (name, seq), it in settled.items() if name == run.name and it},
-        )
-        for told, wanted, run in zip(SCENARIOS, expected, runs, strict=True)
+        told: (wanted, {seq: it for (name, seq), it in settled.items() if name == run.name})
+        for (told, wanted), run in zip(expected.items(), runs, strict=True)
     }
 
 
@@ -217,8 +221,116 @@ def a_snapshot_owes_what_its_first_read_did(its: Session) -> dict[object, str]:
 
 
 @pytest.mark.parametrize("told", SCENARIOS, ids=lambda told: told.__name__)
-def test_what_is_settled(
-    told: Scenario, found: dict[Scenario, tuple[dict[object, str], dict[object, str]]]
-) -> None:
+def test_what_is_settled(told: Scenario, found: dict[object, tuple[Found, Found]]) -> None:
     expected, settled = found[told]
+    assert {seq: it for seq, it in settled.items() if it} == expected
+
+
+def in_narrow_groups() -> tuple[Run, Found]:
+    """Statements of some sessions, and of each read what is found by comparison."""
+    run = Run("n1", proxy="narrow")
+    run.probe("primary", f"{P}:1-10")
+    run.probe("r1", f"{P}:1-10")
+    plain: dict[str, list[object]] = {"nothing written": [], "waited": [], "known": []}
+    left: list[int] = []
+    plain["nothing written"].append(run.known(1, "r1", f"{P}:1-10", required="")["seq"])
+    # Others write in between, so what the session wrote has gaps.
+    own = ""
+    for number in range(11, 41, 2):
+        run.write(1, f"{P}:{number}")
+        run.write(2, f"{P}:{number + 1}")
+        own += f":{number}"
+        wait = run.waited(1, "r1", f"{P}{own}", required=f"{P}{own}")
+        # Beyond the first interval, only the last eight writes are looked at one by one.
+        (plain["waited"] if own.count(":") <= 9 else left).append(wait["seq"])
+    closed = f"{P}:11-33:35:37:39"
+    plain["waited"].append(run.waited(1, "r1", closed, required=closed)["seq"])
+    run.probe("r1", f"{P}:1-40")
+    plain["known"].append(run.known(1, "r1", f"{P}:1-40", required=closed)["seq"])
+    beyond = run.known(1, "r1", f"{P}:1-50", required=closed)
+    short = run.known(1, "r1", f"{P}:1-38", required=closed)
+    understated = run.known(1, "r1", f"{P}:1-40", required=f"{P}:11-37")
+    odd = run.waited(1, "r1", f"{P}:1-40:", required=closed)
+    nobodys = run.known(1, "r1", f"{P}:1-40", required=closed)
+    nobodys["server"] = None
+    left += [it["seq"] for it in (beyond, short, understated, odd, nobodys)]
+    plain["primary"] = [run.read(1, "primary", "primary", required=None)["seq"]]
+    plain["best effort"] = [run.read(1, "r2", "none", level="BEST_EFFORT")["seq"]]
+    # Something was committed that has no name, until the primary is asked.
+    run.unnamed(3)
+    left.append(run.waited(3, "r2", f"{P}:1-40")["seq"])
+    run.probe("primary", f"{P}:1-41")
+    run.probe("primary", f"{P}:1-41")
+    plain["nothing written"].append(run.waited(3, "r2", f"{P}:1-41", required="")["seq"])
+    # Two that were acknowledged in another order than they were committed in, and few before them.
+    for number in (53, 51, 55, 57, 59, 61, 63, 65):
+        run.write(4, f"{P}:{number}")
+    several = f"{P}:51:53:55:57:59:61:63:65"
+    plain["waited"].append(run.waited(4, "r1", several, required=several)["seq"])
+    run.write(4, f"{P}:67")
+    left.append(run.waited(4, "r1", f"{several}:67", required=f"{several}:67")["seq"])
+    wide_enough = f"{P}:51-53:55-67"
+    plain["waited"].append(run.waited(4, "r1", wide_enough, required=wide_enough)["seq"])
+    run.gap(2)
+    left.append(run.waited(2, "r2", f"{P}:1-41", required=f"{P}:12-40")["seq"])
+    move(run, "cafe")
+    found: Found = dict.fromkeys(left)
+    for finding, reads in plain.items():
+        found |= dict.fromkeys(reads, finding)
+    return run, found
+
+
+def in_a_wide_group() -> tuple[Run, Found]:
+    """A user's statements of half a minute, and of each read what is found by comparison."""
+    run = Run("w1", proxy="wide")
+    found: Found = {}
+
+    def reads(finding: str | None, claim: str, **fields: object) -> None:
+        rules = {"scope": "user", "required": claim} | fields
+        found[run.waited(2, "r1", claim, **rules)["seq"]] = finding
+
+    for name in ("primary", "r1"):
+        run.probe(name, f"{P}:1-10")
+    reads("nothing written", f"{P}:1-10", required="")
+    run.write(1, f"{P}:11")
+    run.write(1, f"{P}:13")
+    reads("waited", f"{P}:11:13")
+    run.clock.now += 25_000_000
+    reads("waited", f"{P}:11-13")
+    reads("waited", f"{P}:11:13")
+    reads(None, f"{P}:1-12")
+    reads(None, f"{P}:12-13")
+    reads("nothing written", f"{P}:1-10", required="", user="bob")
+    run.write(1, f"{P}:15")
+    reads("waited", f"{P}:11-13:15")
+    reads(None, f"{P}:11-13:16")
+    reads(None, f"{P}:11-14")
+    run.clock.now += 25_000_000
+    reads("waited", f"{P}:1-15")
+    # What was seen counts where it is remembered.
+    reads("waited", f"{P}:1-20", level="MONOTONIC_READS")
+    run.clock.now += 25_000_000
+    reads("waited", f"{P}:1-20", level="MONOTONIC_READS")
+    reads(None, f"{P}:1-19", level="MONOTONIC_READS")
+    run.unnamed(1)
+    run.clock.now += 25_000_000
+    reads(None, f"{P}:1-20")
+    run.probe("primary", f"{P}:1-21")
+    run.clock.now += 25_000_000
+    reads(None, f"{P}:1-20")
+    reads("waited", f"{P}:1-21")
+    # Alone in their time.
+    run.clock.now += 25_000_000
+    reads(None, f"{P}:1-20", level="STRONG")
+    reads("waited", f"{P}:1-21", level="STRONG")
+    move(run, "beef")
+    return run, found
+
+
+@pytest.mark.parametrize("groups", [in_narrow_groups, in_a_wide_group], ids=["narrow", "wide"])
+def test_what_is_plain_and_what_is_left(
+    groups: object,
+    found: dict[object, tuple[Found, Found]],
+) -> None:
+    expected, settled = found[groups]
     assert settled == expected

@@ -10,8 +10,8 @@ pytest.importorskip("pyspark")
 
 from spark_jobs.reads import plain_reads
 from tests.spark_jobs.lapses import troubled
-from tests.spark_jobs.reads.test_plain_reads import Compared, move
-from tests.spark_jobs.routing_log import Run
+from tests.spark_jobs.reads.test_plain_reads import Compared
+from tests.spark_jobs.routing_log import Run, move
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from spark_jobs.verdict import Lapse
 from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.looked import look, same
-from tests.spark_jobs.routing_log import UUID, Run, save
+from tests.spark_jobs.routing_log import UUID, Run, move, save
 from tests.spark_jobs.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -112,14 +112,6 @@ def simulated(*seeds: int, steps: int = 900) -> list[Run]:
         for run in simulation.runs:
             move(run, f"{seed:04x}")
     return runs
-
-
-def move(run: Run, word: str) -> None:
-    """Give a run servers of its own."""
-    for record in run.records:
-        for name, value in record.items():
-            if isinstance(value, str):
-                record[name] = value.replace("-e53d-", f"-{word}-")
 
 
 def thin(runs: Sequence[Run], one_in: int) -> None:
@@ -238,107 +230,3 @@ def test_what_is_beside_a_period_counts_and_is_not_judged(
     assert 0 < of_all.count() == len(found)
     lapsed = procedure.transform(narrowed).where(within)
     assert same(lapsed, procedure.transform(records).where(within))
-
-
-def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
-    """A user's statements of half a minute, and of each read what is found by comparison."""
-    run = Run("w1", proxy="wide")
-    found: dict[object, str | None] = {}
-
-    def reads(finding: str | None, claim: str, **fields: object) -> None:
-        rules = {"scope": "user", "required": claim} | fields
-        found[run.waited(2, "r1", claim, **rules)["seq"]] = finding
-
-    for name in ("primary", "r1"):
-        run.probe(name, f"{P}:1-10")
-    reads("nothing written", f"{P}:1-10", required="")
-    run.write(1, f"{P}:11")
-    run.write(1, f"{P}:13")
-    reads("waited", f"{P}:11:13")
-    run.clock.now += 25_000_000
-    reads("waited", f"{P}:11-13")
-    reads("waited", f"{P}:11:13")
-    reads(None, f"{P}:1-12")
-    reads(None, f"{P}:12-13")
-    reads("nothing written", f"{P}:1-10", required="", user="bob")
-    run.write(1, f"{P}:15")
-    reads("waited", f"{P}:11-13:15")
-    reads(None, f"{P}:11-13:16")
-    reads(None, f"{P}:11-14")
-    run.clock.now += 25_000_000
-    reads("waited", f"{P}:1-15")
-    # What was seen counts where it is remembered.
-    reads("waited", f"{P}:1-20", level="MONOTONIC_READS")
-    run.clock.now += 25_000_000
-    reads("waited", f"{P}:1-20", level="MONOTONIC_READS")
-    reads(None, f"{P}:1-19", level="MONOTONIC_READS")
-    run.unnamed(1)
-    run.clock.now += 25_000_000
-    reads(None, f"{P}:1-20")
-    run.probe("primary", f"{P}:1-21")
-    run.clock.now += 25_000_000
-    reads(None, f"{P}:1-20")
-    reads("waited", f"{P}:1-21")
-    # Alone in their time.
-    run.clock.now += 25_000_000
-    reads(None, f"{P}:1-20", level="STRONG")
-    reads("waited", f"{P}:1-21", level="STRONG")
-    move(run, "beef")
-    return run, found
-
-
-def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -> None:
-    run = Run()
-    run.probe("primary", f"{P}:1-10")
-    run.probe("r1", f"{P}:1-10")
-    plain: dict[str, list[object]] = {"nothing written": [], "waited": [], "known": []}
-    left: list[int] = []
-    plain["nothing written"].append(run.known(1, "r1", f"{P}:1-10", required="")["seq"])
-    # Others write in between, so what the session wrote has gaps.
-    own = ""
-    for number in range(11, 41, 2):
-        run.write(1, f"{P}:{number}")
-        run.write(2, f"{P}:{number + 1}")
-        own += f":{number}"
-        wait = run.waited(1, "r1", f"{P}{own}", required=f"{P}{own}")
-        # Beyond the first interval, only the last eight writes are looked at one by one.
-        (plain["waited"] if own.count(":") <= 9 else left).append(wait["seq"])
-    closed = f"{P}:11-33:35:37:39"
-    plain["waited"].append(run.waited(1, "r1", closed, required=closed)["seq"])
-    run.probe("r1", f"{P}:1-40")
-    plain["known"].append(run.known(1, "r1", f"{P}:1-40", required=closed)["seq"])
-    beyond = run.known(1, "r1", f"{P}:1-50", required=closed)
-    short = run.known(1, "r1", f"{P}:1-38", required=closed)
-    understated = run.known(1, "r1", f"{P}:1-40", required=f"{P}:11-37")
-    odd = run.waited(1, "r1", f"{P}:1-40:", required=closed)
-    nobodys = run.known(1, "r1", f"{P}:1-40", required=closed)
-    nobodys["server"] = None
-    left += [it["seq"] for it in (beyond, short, understated, odd, nobodys)]
-    plain["primary"] = [run.read(1, "primary", "primary", required=None)["seq"]]
-    plain["best effort"] = [run.read(1, "r2", "none", level="BEST_EFFORT")["seq"]]
-    # Something was committed that has no name, until the primary is asked.
-    run.unnamed(3)
-    left.append(run.waited(3, "r2", f"{P}:1-40")["seq"])
-    run.probe("primary", f"{P}:1-41")
-    run.probe("primary", f"{P}:1-41")
-    plain["nothing written"].append(run.waited(3, "r2", f"{P}:1-41", required="")["seq"])
-    # Two that were acknowledged in another order than they were committed in, and few before them.
-    for number in (53, 51, 55, 57, 59, 61, 63, 65):
-        run.write(4, f"{P}:{number}")
-    several = f"{P}:51:53:55:57:59:61:63:65"
-    plain["waited"].append(run.waited(4, "r1", several, required=several)["seq"])
-    run.write(4, f"{P}:67")
-    left.append(run.waited(4, "r1", f"{several}:67", required=f"{several}:67")["seq"])
-    wide_enough = f"{P}:51-53:55-67"
-    plain["waited"].append(run.waited(4, "r1", wide_enough, required=wide_enough)["seq"])
-    run.gap(2)
-    left.append(run.waited(2, "r2", f"{P}:1-41", required=f"{P}:12-40")["seq"])
-
-    wide, wide_found = in_a_wide_group()
-    found = Compared(spark, tmp_path, run, wide).agree()
-    assert {seq: it for (name, seq), it in found.items() if name == "w1"} == wide_found
-    told: dict[str | None, list[object]] = {}
-    for (name, seq), finding in sorted(found.items()):
-        if name == "a1":
-            told.setdefault(finding, []).append(seq)
-    assert told == {**plain, None: sorted(left)}

@@ -10,8 +10,8 @@ pytest.importorskip("pyspark")
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.spark_jobs.reads.test_plain_reads import Compared, move
-from tests.spark_jobs.routing_log import Run
+from tests.spark_jobs.reads.test_plain_reads import Compared
+from tests.spark_jobs.routing_log import Run, move
 from tests.spark_jobs.small_histories import NOTHING, ROUGH, Numbers, Step, play, steps
 
 if TYPE_CHECKING:
