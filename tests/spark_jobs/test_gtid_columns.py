@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.not_fast, pytest.mark.timeout(900)]
 U, V, OTHER = UUID["primary"], UUID["r1"], UUID["other"]
 SOURCES = (U, f"{U}:blue", f"{V}:red", V)
 BOUNDS = gtid_columns.Bounds({"c": SOURCES})
-MANY = 100_000
 
 UNORDERED = (f"{U}:5:1", f"{U}:1-5:3-9", f"{U}:1-2:3", f"{U}:1,{U}:3", f"{V}:7:blue:2:1,{U}:9")
 """Formed, but not as a server would put them in order."""
@@ -117,7 +116,8 @@ def test_bounds(rows: "dict[str | None, Row]") -> None:
             assert row[f"prefix_{number}"] == (first[1] if first[0] == 1 else 0)
 
 
-def test_unions(spark: "SparkSession") -> None:
+@pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.deep)])
+def test_unions(spark: "SparkSession", many: int) -> None:
     random = Random(2)
     formed = [*texts(random), *UNORDERED]
     groups = [*range(30), None]
@@ -125,7 +125,7 @@ def test_unions(spark: "SparkSession") -> None:
         (random.choice(groups), random.choice(formed), random.randint(1, 9)) for _ in range(300)
     ]
     rows += [(31, "", 4), (31, "no set", 7), (32, "", 5), (32, f"{U}:1", 3)]
-    odd, even = (":".join(map(str, range(first, 2 * MANY + 1, 2))) for first in (1, 2))
+    odd, even = (":".join(map(str, range(first, 2 * many + 1, 2))) for first in (1, 2))
     rows += [(33, f"{U}:{odd}", 1), (33, f"{U}:{even}", 2), (34, f"{U}:{odd}", 1)]
     expected: defaultdict[int | None, GtidSet] = defaultdict(GtidSet)
     newest: defaultdict[int | None, int] = defaultdict(int)
@@ -143,4 +143,4 @@ def test_unions(spark: "SparkSession") -> None:
     assert {group: parse(text) for group, text in found.items()} == dict(expected)
     assert found.pop(31) == ""
     assert found == without
-    assert found[33] == f"{U}:1-{2 * MANY}"
+    assert found[33] == f"{U}:1-{2 * many}"
