@@ -23,6 +23,7 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from socketserver import BaseServer
 
 _MOST_BYTES = 1 << 20
 """Of a request: a command line and an environment."""
@@ -176,6 +177,8 @@ def _run(arguments: list[str], output: str, script: str | None, environment: dic
     from tests.support import forked_workers
 
     forked_workers.install()
+    # So often, not every 0.5 s, a server looks whether it is to end: hundreds of proxies do.
+    BaseServer.serve_forever.__defaults__ = (0.02,)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
