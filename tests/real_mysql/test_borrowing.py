@@ -151,8 +151,9 @@ def test_a_session_goes_on_as_it_was(
 ) -> None:
     """Every byte is what a client gets whose session keeps its connection."""
     keeping = proxy(replicas=None, server_tls="disabled")
-    for case, statements in ALIKE.items():
-        for first in QUESTIONS[:3]:
+    for number, (case, statements) in enumerate(ALIKE.items()):
+        # With old clients, a case has one of the first questions.
+        for first in QUESTIONS[:3] if capabilities == MODERN else [QUESTIONS[number % 3]]:
             answers = []
             for server in (running, keeping):
                 primary.query("TRUNCATE app.numbers")
