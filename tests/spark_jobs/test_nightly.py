@@ -1,6 +1,7 @@
 """The audit as an operator meets it: exit codes, what is printed, what is written."""
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -41,14 +42,41 @@ def clean(name: str = "a1") -> Run:
     return run
 
 
+def applied(number: int) -> dict[str, object]:
+    """A transaction that a replica has applied, as a probe tells of it."""
+    return {
+        "channel": "",
+        "gtid": f"{P}:{number}",
+        "original_us": 1_000,
+        "immediate_us": 1_050,
+        "began_us": 1_090,
+        "ended_us": 1_100,
+        "end_to_end_us": 100,
+        "last_hop_us": 50,
+        "error_us": None,
+    }
+
+
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
-def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (path,) = save(tmp_path, clean(), suffix=".open")
+def test_a_clean_log_with_lines_that_are_no_records(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = clean()
+    # Fallbacks of any statement count.
+    run.statement(7, **{"class": "diagnostic", "fallbacks": "r1:3306:replica_lost"})
+    run.probe("r1", f"{P}:1-6", lag={"applied": [applied(5)], "waits": []})
+    damaged = run.probe("r1", f"{P}:1-6", lag={"applied": [applied(6)]})
+    run.records.pop()
+    (path,) = save(tmp_path, run, suffix=".open")
     whole = path.read_text()
-    path.write_text(whole + whole[:100])
-    assert nightly.run(tmp_path, None) == 0
+    path.write_text(whole + json.dumps(damaged) + '{"another": "object"}\n' + whole[:100])
+    before = tmp_path / "_audit" / "reads" / "part-0.parquet"  # an audit wrote, and does not read
+    before.parent.mkdir(parents=True)
+    before.touch()
+    metrics = tmp_path / "audit.prom"
+    assert nightly.main(["--log", str(tmp_path), "--textfile", str(metrics)]) == 0
     assert capsys.readouterr().out == (
         "Clean. Of 2 reads with a promise, every one met a server that was shown to have what it "
         f"had to see.\nReport: {tmp_path}/_audit/report.html\n"
@@ -57,11 +85,17 @@ def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixt
     shown, summary = (report.read_text() for report in reports)
     assert "<td>date=2026-11-30/gate-0-a1.jsonl.open</td>" in shown
     assert '<td class="number">1</td><td>torn</td>' in shown
-    assert "Lines that are no record: 1 in 1 file." in summary
-    # What it wrote is not read the next time.
-    metrics = tmp_path / "audit.prom"
-    assert nightly.main(["--log", str(tmp_path), "--textfile", str(metrics)]) == 0
-    assert reports[1].read_text() == summary
+    assert '<td class="number">1</td><td>damaged</td>' in shown
+    assert "Lines that are no record: 2 in 1 file." in summary
+
+    def rows(table: str) -> list[dict[str, object]]:
+        found = spark.read.parquet(str(tmp_path / "_audit" / table)).collect()
+        return [row.asDict() for row in found]
+
+    assert rows("fallbacks") == [{"server": "r1:3306", "reason": "replica_lost", "statements": 1}]
+    assert sorted(str(row["fault"]) for row in rows("faults")) == ["damaged", "torn"]
+    assert [row["transactions"] for row in rows("replication")] == [1]
+    assert "Not taken for segments" not in summary
     assert f'tidegate_audit_exit_code{{log="{tmp_path}"}} 0.0' in metrics.read_text()
     assert f'tidegate_audit_violations{{log="{tmp_path}"}} 0.0' in metrics.read_text()
 
@@ -184,9 +218,12 @@ def test_a_read_that_cannot_be_judged(tmp_path: Path, capsys: pytest.CaptureFixt
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
-def test_compressed_segments_and_files_that_are_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_is_no_segment_or_not_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from spark_jobs.records import take
+
+    # Compressed ones are read.
     for name, compress in (("gz", gzip.compress), ("zst", zstandard.compress)):
         run = clean(name)
         run.unnamed(7)
@@ -199,11 +236,25 @@ def test_compressed_segments_and_files_that_are_none(
         path.unlink()
     for name in ("notes.txt", "gate-0-b2.jsonl.bz2"):
         (tmp_path / "date=2026-11-30" / name).write_text("?")
+    (gone,) = save(tmp_path, clean("d4"))
+    os.utime(gone, (0, 0))
+    convert = take.all_in
+
+    def all_in(spark: "SparkSession", paths: list[Path], folder: Path) -> take.Kept:
+        gone.unlink()
+        return convert(spark, paths, folder)
+
+    monkeypatch.setattr(take, "all_in", all_in)
     assert nightly.run(tmp_path, None) == 2
     out, error = capsys.readouterr()
-    assert "Not read: `date=2026-11-30/gate-0-b2.jsonl.bz2`. Not judged: 2 reads." in out, error
+    assert not error
+    day = "date=2026-11-30"
+    assert (
+        f"Not read: `{day}/gate-0-b2.jsonl.bz2`. Not read to the end: `{day}/gate-0-d4.jsonl` (No "
+        "such file or directory). Not judged: 2 reads."
+    ) in out
     report = (tmp_path / "_audit" / "report.md").read_text()
-    assert "Not taken for segments: `date=2026-11-30/notes.txt`." in report
+    assert f"Not taken for segments: `{day}/notes.txt`." in report
 
 
 @spark_test
@@ -462,8 +513,16 @@ def spoil(log: Path) -> tuple[dict[str, str], dict[Path, bytes]]:
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), marks=pytest.mark.deep),  # test_what_is_no_segment_or_not_read_is_named
+        ("--date", "2026-11-30"),
+    ],
+    ids=["whole", "a day"],
+)
 def test_damaged_segments_cost_their_own_records(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     log, out = tmp_path / "log", tmp_path / "out"
     why, whole = spoil(log)
@@ -475,30 +534,31 @@ def test_damaged_segments_cost_their_own_records(
     violated.write(7, f"{P}:8:10")
     violated.known(7, "r1", f"{P}:1-8", required=f"{P}:8")
     violation, *_ = save(log, violated)
-    for options in ((), ("--date", "2026-11-30")):
-        code = nightly.main(["--log", str(log), "--out", str(out), *options])
-        told, error = capsys.readouterr()
-        assert code == 1, error
-        assert "1 read may have been stale." in told
-        for text in (told, (out / "report.md").read_text(), (out / "report.html").read_text()):
-            assert "scratch" not in text
-            assert "tidegate-audit-" not in text
-            for file, reason in why.items():
-                assert re.search(f"{re.escape(file)}`? \\({reason}\\)", text), (options, text)
-        report = (out / "report.html").read_text()
-        (runs,) = [
-            {
-                row[2]: int(row[3].replace(",", ""))
-                for row in re.findall(
-                    "<tr><td>(.*?)</td><td.*?>(.*?)</td><td>(.*?)</td><td.*?>(.*?)</td>", report
-                )
-                if row[0] == "gate" and row[2] in ("a1", "c1", "c2", "c3", "c4")
-            }
-        ]
-        assert runs.keys() == {"a1", "c1", "c3"}, options
-        assert all(100 < runs[name] < 1995 for name in ("c1", "c3"))
-        name = "<td>date=2026-11-30/gate-0-a1.jsonl</td>"
-        assert f'{name}<td class="number">1</td><td>damaged</td>' in report
+    code = nightly.main(["--log", str(log), "--out", str(out), *options])
+    told, error = capsys.readouterr()
+    assert code == 1, error
+    assert "1 read may have been stale." in told
+    for text in (told, (out / "report.md").read_text(), (out / "report.html").read_text()):
+        assert "scratch" not in text
+        assert "tidegate-audit-" not in text
+        for file, reason in why.items():
+            assert re.search(f"{re.escape(file)}`? \\({reason}\\)", text), text
+    report = (out / "report.html").read_text()
+    (runs,) = [
+        {
+            row[2]: int(row[3].replace(",", ""))
+            for row in re.findall(
+                "<tr><td>(.*?)</td><td.*?>(.*?)</td><td>(.*?)</td><td.*?>(.*?)</td>", report
+            )
+            if row[0] == "gate" and row[2] in ("a1", "c1", "c2", "c3", "c4")
+        }
+    ]
+    assert runs.keys() == {"a1", "c1", "c3"}
+    assert all(100 < runs[name] < 1995 for name in ("c1", "c3"))
+    name = "<td>date=2026-11-30/gate-0-a1.jsonl</td>"
+    assert f'{name}<td class="number">1</td><td>damaged</td>' in report
+    if not options:
+        return
     # Somebody puts back the originals.
     for file, data in whole.items():
         file.write_bytes(data)
@@ -508,27 +568,3 @@ def test_damaged_segments_cost_their_own_records(
     told = capsys.readouterr().out
     assert "Not read" not in told
     assert "Segments that came after 2026-11-30 was judged: `date=2026-11-30/gate-0-c1" in told
-
-
-@spark_test
-@timeout
-@pytest.mark.usefixtures("shared")
-def test_a_segment_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from spark_jobs.records import take
-
-    (kept,) = save(tmp_path, clean())
-    (gone,) = save(tmp_path, clean("b2"))
-    os.utime(gone, (0, 0))
-    convert = take.all_in
-
-    def all_in(spark: "SparkSession", paths: list[Path], folder: Path) -> take.Kept:
-        gone.unlink()
-        return convert(spark, paths, folder)
-
-    monkeypatch.setattr(take, "all_in", all_in)
-    assert nightly.run(tmp_path, None) == 2
-    told = capsys.readouterr()
-    assert f"`{kept.parent.name}/{gone.name}` (No such file or directory)." in told.out
-    assert not told.err
