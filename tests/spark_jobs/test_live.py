@@ -324,8 +324,8 @@ def test_an_error_of_the_log_is_told_as_such(
 def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> None:
     from tests.spark_jobs.test_simulation import judge
 
-    simulation = Simulation(21)
-    simulation.run(500, failover=True)
+    simulation = Simulation(23)
+    simulation.run(500, failover=False)
     runs = simulation.finish()
     planted = simulation.spoil(1)
     log, out, waiting = tmp_path / "log", tmp_path / "out", []
