@@ -579,11 +579,12 @@ def in_zone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         moved.append(server)
         with monkeypatch.context() as patched:
             patched.setenv("TZ", zone)
-            server.restart()
+            server.kill()  # faster than an end in good order, and nothing is lost
+            server.start()
 
     yield move
-    for server in dict.fromkeys(moved):
-        server.restart()
+    for server in moved:
+        server.kill()
     cluster.heal()
 
 
