@@ -7,8 +7,10 @@ lower case, no spaces, intervals in order. Other texts are `odd`, and are left t
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
+
+from spark_jobs import sql
 
 _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NUMBER: Final = "[1-9][0-9]{0,17}"
@@ -27,50 +29,36 @@ MOST_SOURCES: Final = 16
 """How many sources of a cluster have bounds; sets with others are odd."""
 
 
-def is_formed(text: Column) -> Column:
-    """Whether a text is a set that is not empty, as a server writes it but for its order."""
-    return fn.coalesce(text.rlike(_SET), fn.lit(False))
+def is_formed(text: str) -> str:
+    """SQL: whether a text is a set that is not empty, as a server writes it but for its order."""
+    return f"coalesce({text} rlike '{_SET}', false)"
 
 
-def _untagged(text: Column) -> Column:
+def _untagged(text: str) -> str:
     """A set with one item for each source; a tag is part of the item's name. Null if it is odd."""
-    tag = fn.regexp_replace
-    items = fn.transform(
-        fn.split(text, ","),
-        lambda item: fn.concat(
-            fn.substring(item, 1, _UUID_LENGTH),
-            tag(
-                fn.substring(item, _UUID_LENGTH + 1, 1 << 30),
-                fn.lit(f":({_TAG})"),
-                fn.concat(fn.lit(","), fn.substring(item, 1, _UUID_LENGTH), fn.lit(f"{_MARK}$1")),
-            ),
-        ),
-    )
+    uuid = f"substring(item, 1, {_UUID_LENGTH})"
+    rest = f"substring(item, {_UUID_LENGTH + 1})"
+    named = f"regexp_replace({rest}, ':({_TAG})', concat(',', {uuid}, '{_MARK}$1'))"
+    items = f"array_join(transform(split({text}, ','), item -> concat({uuid}, {named})), ',')"
     # An item whose first interval has a tag leaves its UUID alone.
-    named = fn.regexp_replace(fn.array_join(items, ","), f"(?:^|,){_UUID}(?=,)", "")
-    return fn.when(text.rlike(_WITHOUT_TAGS), text).when(
-        text.rlike(_SET), fn.ltrim(named, fn.lit(","))
+    whole = f"trim(leading ',' from regexp_replace({items}, '(?:^|,){_UUID}(?=,)', ''))"
+    return (
+        f"case when {text} rlike '{_WITHOUT_TAGS}' then {text} "
+        f"when {text} rlike '{_SET}' then {whole} end"
     )
 
 
-def intervals(text: Column) -> Column:
-    """The intervals of a set: an array of `source`, `low` and `high`; empty if it is odd."""
-
-    def of(item: Column) -> Column:
-        source = fn.replace(fn.substring_index(item, ":", 1), fn.lit(_MARK), fn.lit(":"))
-        spans = fn.slice(fn.split(item, ":"), 2, 1 << 30)
-        return fn.transform(
-            spans,
-            lambda span: fn.struct(
-                source.alias("source"),
-                fn.substring_index(span, "-", 1).cast("bigint").alias("low"),
-                fn.substring_index(span, "-", -1).cast("bigint").alias("high"),
-            ),
-        )
-
-    every = fn.flatten(fn.transform(fn.split(_untagged(text), ","), of))
-    nothing = fn.array().cast("array<struct<source:string,low:bigint,high:bigint>>")
-    return fn.coalesce(every, nothing)
+def intervals(text: str) -> str:
+    """SQL: the intervals of a set, an array of `source`, `low` and `high`; empty if it is odd."""
+    low, high = (f"bigint(substring_index(span, '-', {which}))" for which in (1, -1))
+    source = f"replace(substring_index(item, ':', 1), '{_MARK}', ':')"
+    spans = f"slice(split(item, ':'), 2, {1 << 30})"
+    made = f"struct({source} as source, {low} as low, {high} as high)"
+    each = f"transform({spans}, span -> {made})"
+    every = f"flatten(transform(split({_untagged(text)}, ','), item -> {each}))"
+    return (
+        f"coalesce({every}, cast(array() as array<struct<source:string,low:bigint,high:bigint>>))"
+    )
 
 
 def united(
@@ -97,7 +85,7 @@ def united(
     explode = fn.explode_outer if latest else fn.explode
     # Most sets of a group begin with the same number, so this leaves few rows to sort.
     each = (
-        rows.select(*keys, *latest, explode(intervals(fn.col(sets))).alias("interval"))
+        rows.select(*keys, *latest, explode(fn.expr(intervals(sets))).alias("interval"))
         .select(*keys, *latest, "interval.*")
         .groupBy(*keys, "source", "low")
         .agg(fn.max("high").alias("high"), *newest)
@@ -122,6 +110,10 @@ def united(
     every = fn.collect_list(fn.when(fn.isnotnull("source"), item))
     joined = fn.array_join(fn.sort_array(every), ",")
     return items.groupBy(*keys).agg(*newest, joined.alias(name))
+
+
+_PARTS: Final = (("low", 1, 1), ("end", 1, -1), ("start", -1, 1), ("top", -1, -1))
+"""The bounds of a set: of its first (1) or last (-1) interval, the least or greatest number."""
 
 
 class Bounds:
@@ -161,37 +153,33 @@ class Bounds:
             for cluster, sources in self.sources.items()
         }
         untagged = Bounds(named)
-        rows = rows.withColumns(
-            {text: fn.coalesce(_untagged(fn.col(name)), fn.lit("")) for name, text in texts.items()}
+        texted = (f"coalesce({_untagged(name)}, '') as {text}" for name, text in texts.items())
+        spans = (
+            f"{_spans(text, untagged.source(k))} as {name}_spans_{k}"
+            for name, text in texts.items()
+            for k in self.numbers
         )
-        rows = rows.withColumns(
-            {
-                f"{name}_spans_{k}": fn.expr(_spans(text, untagged.source(k)))
-                for name, text in texts.items()
-                for k in self.numbers
-            }
-        )
-        made: dict[str, Column] = {}
+        rows = rows.selectExpr("*", *texted).selectExpr("*", *spans)
+        made: list[str] = []
         for name, text in texts.items():
-            spans = [f"{name}_spans_{k}" for k in self.numbers]
-            for k, text_of_source in enumerate(spans):
-                made[f"{name}_low_{k}"] = fn.expr(_bound(text_of_source, 1, 1))
-                made[f"{name}_end_{k}"] = fn.expr(_bound(text_of_source, 1, -1))
-                made[f"{name}_start_{k}"] = fn.expr(_bound(text_of_source, -1, 1))
-                made[f"{name}_top_{k}"] = fn.expr(_bound(text_of_source, -1, -1))
-            made[f"{name}_odd"] = fn.expr(_is_odd(name, text, spans))
+            spans_of = [f"{name}_spans_{k}" for k in self.numbers]
+            for k, of_source in enumerate(spans_of):
+                made += (
+                    f"{_bound(of_source, which, end)} as {name}_{part}_{k}"
+                    for part, which, end in _PARTS
+                )
+            made.append(f"{_is_odd(name, text, spans_of)} as {name}_odd")
         spent = [*texts.values(), *(f"{name}_spans_{k}" for name in names for k in self.numbers)]
-        return rows.withColumns(made).drop(*spent)
+        return rows.selectExpr("*", *made).drop(*spent)
 
     def columns(self, *names: str) -> list[str]:
         """The names of the columns that `of` makes."""
-        parts = ("low", "end", "start", "top")
-        each = [f"{name}_{part}_{k}" for name in names for k in self.numbers for part in parts]
+        each = [f"{name}_{part}_{k}" for name in names for k in self.numbers for part, *_ in _PARTS]
         return [*each, *(f"{name}_odd" for name in names)]
 
-    def prefix(self, name: str, k: int) -> Column:
-        """The n of a set's interval 1..n; 0 if there is none."""
-        return fn.when(fn.col(f"{name}_low_{k}") == 1, fn.col(f"{name}_end_{k}")).otherwise(0)
+    def prefix(self, name: str, k: int) -> str:
+        """SQL for the n of a set's interval 1..n; 0 if there is none."""
+        return f"if({name}_low_{k} = 1, {name}_end_{k}, 0L)"
 
     def source(self, k: int) -> str:
         """SQL for the k-th source of a row's cluster."""
@@ -199,21 +187,12 @@ class Bounds:
             cluster: sources[k] for cluster, sources in self.sources.items() if k < len(sources)
         }
         if len(self.sources) == 1:
-            return sql_text(*names.values())
+            return sql.literal(*names.values())
         cases = " ".join(
-            f"when {sql_text(cluster)} then {sql_text(name)}" for cluster, name in names.items()
+            f"when {sql.literal(cluster)} then {sql.literal(name)}"
+            for cluster, name in names.items()
         )
         return f"case cluster {cases} else '-' end"
-
-
-# What follows is SQL in texts. A query has hundreds of these columns, and an expression that is put
-# together from Python takes a call of Java for each of its parts.
-
-
-def sql_text(value: str) -> str:
-    """A literal of SQL for a text."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def _spans(text: str, source: str) -> str:

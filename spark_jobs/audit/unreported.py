@@ -81,7 +81,9 @@ def _named(records: DataFrame, cluster: Column, spans: Sequence[tuple[str, str, 
     )
     intervals = (
         records.where(fn.col("own_gtids") != "")
-        .select(cluster.alias("cluster"), fn.explode(gtid_columns.intervals(fn.col("own_gtids"))))
+        .select(
+            cluster.alias("cluster"), fn.expr(f"explode({gtid_columns.intervals('own_gtids')})")
+        )
         .select("cluster", "col.*")
         .distinct()
     )

@@ -6,6 +6,8 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from spark_jobs import sql
+
 
 def find(records: DataFrame) -> tuple[dict[str, str], frozenset[str]]:
     """`group` the proxies of a log. This runs a job.
@@ -47,10 +49,15 @@ def group(
 
 def column(clusters: Mapping[str, str]) -> Column:
     """The cluster of a record."""
+    return fn.expr(of_record(clusters))
+
+
+def of_record(clusters: Mapping[str, str]) -> str:
+    """SQL for the cluster of a record."""
     if not clusters:
-        return fn.col("proxy")
-    names = fn.create_map(*(fn.lit(name) for name in chain.from_iterable(clusters.items())))
-    return names[fn.col("proxy")]
+        return "proxy"
+    names = ", ".join(map(sql.literal, chain.from_iterable(clusters.items())))
+    return f"map({names})[proxy]"
 
 
 def concerned(clusters: Mapping[str, str], unplaced: Collection[str], doubtful: Column) -> Column:
@@ -64,5 +71,5 @@ def concerned(clusters: Mapping[str, str], unplaced: Collection[str], doubtful: 
     own = column(clusters)
     if not unplaced:
         return fn.array(own)
-    every = fn.array(*(fn.lit(name) for name in sorted(set(clusters.values()))))
+    every = fn.expr(f"array({', '.join(map(sql.literal, sorted(set(clusters.values()))))})")
     return fn.when(own.isin(*unplaced) & doubtful, every).otherwise(fn.array(own))

@@ -1,17 +1,14 @@
 """Finds clusters in which a primary's whole set lacked acknowledged writes, by comparison."""
 
-from functools import reduce
-from operator import or_
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from spark_jobs.gtid_columns import Bounds
 from spark_jobs.running import Kind, Order, running
+from spark_jobs.sql import any_of
 
 
 def lacking(
-    records: DataFrame, bounds: Bounds, error_us: int, since_us: int, bucket: Column | None = None
+    records: DataFrame, bounds: Bounds, error_us: int, since_us: int, bucket: str | None = None
 ) -> frozenset[str]:
     """Find the clusters; this runs a job. A set that is odd counts as one that lacks something.
 
@@ -20,32 +17,27 @@ def lacking(
         bounds: the sources of each cluster.
         error_us: by how much clocks may differ, µs.
         since_us: sets that were asked for earlier were checked by the audit of that time.
-        bucket: a column of `at`, which rises with it; None to go through each cluster in one task.
+        bucket: SQL that rises with `at`; None to go through each cluster in one task.
     """
-    primary = fn.col("role").eqNullSafe("primary")
-    wrote = (fn.col("kind") == "statement") & (fn.col("named") != "") & primary
-    writes = records.where(wrote).select(
+    writes = records.where("kind = 'statement' and named != '' and role = 'primary'").selectExpr(
         "cluster",
-        (fn.col("ended_us") + error_us).alias("at"),
-        fn.lit(0).alias("turn"),
-        fn.col("named_odd").alias("odd"),
-        *(fn.col(f"named_top_{k}").alias(f"wrote_{k}") for k in bounds.numbers),
+        f"ended_us + {error_us} as at",
+        "0 as turn",
+        "named_odd as odd",
+        *(f"named_top_{k} as wrote_{k}" for k in bounds.numbers),
     )
-    wholes = records.where(fn.col("whole").isNotNull()).select(
+    wholes = records.where("whole is not null").selectExpr(
         "cluster",
-        fn.col("dispatched_us").alias("at"),
-        fn.lit(1).alias("turn"),
-        fn.col("whole_odd").alias("odd"),
-        *(bounds.prefix("whole", k).alias(f"whole_{k}") for k in bounds.numbers),
+        "dispatched_us as at",
+        "1 as turn",
+        "whole_odd as odd",
+        *(f"{bounds.prefix('whole', k)} as whole_{k}" for k in bounds.numbers),
     )
     order = Order(["cluster"], ("at", "turn"), including=True, bucket=bucket)
-    values: dict[str, tuple[Kind, Column]] = {
-        f"top_{k}": ("max", fn.col(f"wrote_{k}")) for k in bounds.numbers
+    values: dict[str, tuple[Kind, str]] = {
+        f"top_{k}": ("max", f"wrote_{k}") for k in bounds.numbers
     }
     found = running(writes.unionByName(wholes, allowMissingColumns=True), order, values)
-    lacks = [fn.coalesce(f"top_{k}", fn.lit(0)) > fn.col(f"whole_{k}") for k in bounds.numbers]
-    is_whole = (fn.col("turn") == 1) & (fn.col("at") >= since_us)
-    lacking_ = fn.col("odd") | (is_whole & reduce(or_, lacks, fn.lit(False)))
-    return frozenset(
-        row.cluster for row in found.where(lacking_).select("cluster").distinct().collect()
-    )
+    lacks = any_of(f"coalesce(top_{k}, 0) > whole_{k}" for k in bounds.numbers)
+    lacking_ = found.where(f"odd or turn = 1 and at >= {since_us} and {lacks}")
+    return frozenset(row.cluster for row in lacking_.select("cluster").distinct().collect())

@@ -11,8 +11,7 @@ primary shows the writes that it acknowledged.
 
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primaries.primary_history import History
@@ -97,20 +96,19 @@ def transform(
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
     """Keep the events of these reads' groups, in which only these reads are judged."""
-    hashed = groups.hashed(groups.key()).alias("group")
-    which = (
-        reads.withColumn("kind", fn.col("owed_in"))
-        .select(*RUN, "seq", hashed)
-        .withColumn("wanted", fn.lit(True))
+    which = reads.withColumnRenamed("owed_in", "kind").selectExpr(
+        *RUN, "seq", f"xxhash64(kind, {groups.KEY}) as group", "true as wanted"
     )
     whose = which.select("group").distinct()
+    judges = "judges and coalesce(wanted, false)"
     return (
-        events.withColumn("group", groups.hashed(fn.col("key")))
+        events.selectExpr("*", "xxhash64(kind, key) as group")
         .join(whose, "group", "left_semi")
         .join(which, [*RUN, "seq", "group"], "left")
-        .withColumn("judges", fn.col("judges") & fn.coalesce("wanted", fn.lit(False)))
-        .where(fn.col("judges") | fn.col("learns"))
-        .select(*groups.COLUMNS)
+        .where(f"{judges} or learns")
+        .selectExpr(
+            *(f"{judges} as judges" if name == "judges" else name for name in groups.COLUMNS)
+        )
     )
 
 
@@ -125,13 +123,13 @@ def examples(judged: DataFrame, verdict: Verdict, most: int) -> DataFrame:
     Returns:
         JUDGED.
     """
-    order = ("arrived_us", *RUN, "seq")
-    place = fn.row_number().over(Window.partitionBy("finding").orderBy(*order))
+    order = ", ".join(("arrived_us", *RUN, "seq"))
     return (
-        judged.select(JUDGED.names)
-        .where(fn.col("verdict") == verdict.value)
-        .withColumn("place", place)
-        .where(fn.col("place") <= most)
+        judged.where(f"verdict = '{verdict}'")
+        .selectExpr(
+            *JUDGED.names, f"row_number() over (partition by finding order by {order}) as place"
+        )
+        .where(f"place <= {most}")
         .orderBy("finding", "place")
-        .select(JUDGED.names)
+        .drop("place")
     )

@@ -8,30 +8,42 @@ it was asked after the mark and has all that the mark holds.
 from collections.abc import Iterator
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.types import BooleanType, LongType, StringType, StructType
 
 from spark_jobs.gtid_columns import Bounds
-from spark_jobs.primaries import clusters
 from spark_jobs.primaries.primary_history import History
 from spark_jobs.records.survey import NEVER
+from spark_jobs.sql import all_of
+from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import RUN
 
 _STEPS: Final = 32
 """How many steps of a history of gaps are compared at most."""
 
+_STEP: Final = (
+    StructType()
+    .add("whose", StringType())
+    .add("name", StringType())
+    .add("cluster", StringType())
+    .add("from_us", LongType())
+    .add("until_us", LongType())
+    .add("unbounded", BooleanType())
+    .add("mark", LongType())
+)
+"""From when to when the newest mark of some gaps is this one, or one of them is unbounded."""
+
 
 def _marks(history: History, bounds: Bounds) -> DataFrame:
     """The marks of each cluster: all up to each one, as `asked_us` and ``mark_top_k``."""
-    upto = Window.partitionBy("cluster").orderBy("mark")
-    upto = upto.rowsBetween(Window.unboundedPreceding, 0)
+    upto = "over (partition by cluster order by mark rows unbounded preceding)"
     rows = history.past.where("what = 'mark'").select("cluster", "mark", "at_us", "gtids")
-    asked = fn.when(fn.col("gtids_odd"), NEVER).otherwise(fn.col("at_us"))
-    return bounds.of(rows, "gtids").select(
+    return bounds.of(rows, "gtids").selectExpr(
         "cluster",
         "mark",
-        fn.max(asked).over(upto).alias("asked_us"),
-        *(fn.max(f"gtids_top_{k}").over(upto).alias(f"mark_top_{k}") for k in bounds.numbers),
+        f"max(if(gtids_odd, {NEVER}, at_us)) {upto} as asked_us",
+        *(f"max(gtids_top_{k}) {upto} as mark_top_{k}" for k in bounds.numbers),
     )
 
 
@@ -47,27 +59,27 @@ def opened(records: DataFrame, history: History, bounds: Bounds) -> DataFrame:
         The records with `asked_us` (when the mark was asked for; NEVER if there is none; null where
         nothing was left open) and ``mark_top_k``.
     """
+    tops = (f"max(mark_top_{k}) as mark_top_{k}" for k in bounds.numbers)
     bound = (
         history.past.where("what = 'bound'")
         .select("cluster", *RUN, "seq", "mark")
         .join(_marks(history, bounds), ["cluster", "mark"], "left")
         .groupBy("cluster", *RUN, "seq")
-        .agg(
-            fn.max("asked_us").alias("asked_us"),
-            *(fn.max(f"mark_top_{k}").alias(f"mark_top_{k}") for k in bounds.numbers),
-        )
+        .agg(fn.expr("max(asked_us) as asked_us"), *map(fn.expr, tops))
     )
-    is_open = fn.col("is_unnamed") | fn.col("hole")
     joined = records.join(fn.broadcast(bound), ["cluster", *RUN, "seq"], "left")
-    return joined.withColumn("asked_us", fn.when(is_open, fn.coalesce("asked_us", fn.lit(NEVER))))
+    asked = f"if(is_unnamed or hole, coalesce(asked_us, {NEVER}), null)"
+    return joined.withColumn("asked_us", fn.expr(asked))
 
 
-def _steps(history: History) -> Iterator[tuple[str, str, int, int, bool, int | None]]:
+def _steps(history: History) -> Iterator[dict[str, object]]:
     for (whose, name), gaps in history.gaps.items():
         steps = gaps.steps(_STEPS)
         ends = [*(from_us for from_us, *_ in steps[1:]), NEVER]
+        cluster = history.clusters.get(name) if whose == "proxy" else name
         for (from_us, unbounded, mark), until_us in zip(steps, ends, strict=True):
-            yield whose, name, from_us, until_us, unbounded, mark or None
+            values = (whose, name, cluster, from_us, until_us, unbounded, mark or None)
+            yield dict(zip(_STEP.names, values, strict=True))
 
 
 def gaps(reads: DataFrame, history: History, bounds: Bounds) -> DataFrame:
@@ -82,53 +94,43 @@ def gaps(reads: DataFrame, history: History, bounds: Bounds) -> DataFrame:
         The reads with `gap_asked_us` (NEVER if nothing bounds them; null if nothing is missing)
         and ``gap_top_k``. A session's own numbers show what it lacks.
     """
-    spark = reads.sparkSession
-    types = "whose string, name string, from_us long, until_us long, unbounded boolean, mark long"
-    steps = spark.createDataFrame(list(_steps(history)), types)
-    of_proxy = fn.col("whose") == "proxy"
-    names = steps.withColumn("proxy", fn.col("name"))
-    cluster = fn.when(of_proxy, clusters.column(history.clusters)).otherwise(fn.col("name"))
-    marked = names.withColumn("cluster", cluster).join(
-        _marks(history, bounds), ["cluster", "mark"], "left"
-    )
-    endless = fn.col("unbounded") | (fn.col("mark").isNotNull() & fn.col("asked_us").isNull())
-    table = marked.select(
+    steps = small_table.local(reads.sparkSession, list(_steps(history)), _STEP)
+    endless = "unbounded or mark is not null and asked_us is null"
+    table = steps.join(_marks(history, bounds), ["cluster", "mark"], "left").selectExpr(
         "whose",
         "name",
         "from_us",
         "until_us",
-        fn.when(endless, NEVER).otherwise(fn.col("asked_us")).alias("gap_asked_us"),
-        *(fn.col(f"mark_top_{k}").alias(f"gap_top_{k}") for k in bounds.numbers),
+        f"if({endless}, {NEVER}, asked_us) as gap_asked_us",
+        *(f"mark_top_{k} as gap_top_{k}" for k in bounds.numbers),
     )
-    kind = fn.col("owed_in")
-    whose = fn.when(kind == "cluster", "cluster").when(kind != "connection", "proxy")
-    name = fn.when(kind == "cluster", fn.col("cluster")).otherwise(fn.col("proxy"))
-    named = reads.withColumns({"read_whose": whose, "read_name": name})
-    within = (fn.col("from_us") <= fn.col("moment")) & (fn.col("moment") < fn.col("until_us"))
-    same = (fn.col("whose") == fn.col("read_whose")) & (fn.col("name") == fn.col("read_name"))
-    joined = named.join(fn.broadcast(table), same & within, "left")
+    named = reads.selectExpr(
+        "*",
+        """case owed_in when 'cluster' then 'cluster' when 'connection' then null
+            else 'proxy' end as read_whose""",
+        "if(owed_in = 'cluster', cluster, proxy) as read_name",
+    )
+    same = "whose = read_whose and name = read_name and from_us <= moment and moment < until_us"
+    joined = named.join(fn.broadcast(table), fn.expr(same), "left")
     return joined.drop("whose", "name", "from_us", "until_us", "read_whose", "read_name")
 
 
-def has_claim() -> Column:
-    """Whether a read claims that its server has ``proof_set``."""
-    return fn.col("proof").isin("known", "waited") & fn.col("proof_set").isNotNull()
+HAS_CLAIM: Final = "(proof in ('known', 'waited') and proof_set is not null)"
+"""SQL: whether a read claims that its server has ``proof_set``."""
 
 
-def has_reached(asked: str, top: str, bounds: Bounds) -> Column:
-    """Whether a read's server had reached a mark, or there is none.
+def has_reached(asked: str, top: str, bounds: Bounds) -> str:
+    """SQL: whether a read's server had reached a mark, or there is none.
 
     Args:
         asked: the column that tells when the mark was asked for.
         top: the prefix of the columns of its bounds.
         bounds: the sources of each cluster.
     """
-    answered = fn.col("dispatched_us") + fn.when(
-        fn.col("proof") == "waited", fn.col("wait_us")
-    ).otherwise(0)
-    reached = fn.col("server_uuid").isNotNull() & (fn.col(asked) <= answered)
-    for k in bounds.numbers:
-        reached &= fn.when(has_claim(), bounds.prefix("proof_set", k)).otherwise(0) >= fn.coalesce(
-            f"{top}_{k}", fn.lit(0)
-        )
-    return fn.col(asked).isNull() | reached
+    answered = "dispatched_us + if(proof = 'waited', wait_us, 0)"
+    covered = (
+        f"if({HAS_CLAIM}, {bounds.prefix('proof_set', k)}, 0) >= coalesce({top}_{k}, 0)"
+        for k in bounds.numbers
+    )
+    reached = ("server_uuid is not null", f"{asked} <= {answered}", *covered)
+    return f"({asked} is null or {all_of(reached)})"

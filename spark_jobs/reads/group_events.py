@@ -8,17 +8,17 @@ own read, and what it adds itself only later ones. In other groups all that had 
 very moment counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from spark_jobs.gtid_columns import Bounds
 from spark_jobs.promise import PROMISES, SCOPES
-from spark_jobs.reads import groups
+from spark_jobs.reads import doubts, groups
 from spark_jobs.records.survey import Wanted
 from spark_jobs.running import Kind
+from spark_jobs.sql import all_of, among, literal
 from spark_jobs.tables.schema import READ
 
 OPENS, TELLS, WROTE, READS, ADDS = range(5)
@@ -32,10 +32,10 @@ judged. ADDS: a statement is told to its session.
 _CLAIMS: Final = ("proof_set", "required")
 
 
-def is_promised() -> Column:
-    """Whether a read's level promises something that can be judged."""
-    bounded = (fn.col("level") != "BOUNDED_STALENESS") | fn.col("bound_us").isNotNull()
-    return fn.col("level").isin(*PROMISES) & fn.col("scope").isin(*SCOPES) & bounded
+def is_promised() -> str:
+    """SQL: whether a read's level promises something that can be judged."""
+    bounded = "(level != 'BOUNDED_STALENESS' or bound_us is not null)"
+    return all_of((among("level", PROMISES), among("scope", SCOPES), bounded))
 
 
 def values(wanted: Mapping[str, Wanted], bounds: Bounds) -> dict[str, Kind]:
@@ -80,152 +80,126 @@ def transform(
         a structure of what reads are judged by, so that the others take no room for its fields.
     """
     all_told = _told(wanted, bounds)
-    events = fn.array_compact(fn.array(*_events(wanted, error_us)))
-    statements = rows.select(
-        *(value.alias(name) for name, value in all_told.items()), fn.inline(events)
-    )
-    statements = statements.select(
+    events = ", ".join(_events(wanted, error_us))
+    statements = rows.selectExpr(
+        *(f"{value} as {name}" for name, value in all_told.items()),
+        f"inline(array_compact(array({events})))",
+    ).selectExpr(
         "group",
         "at",
         "what",
         *(
-            fn.when(_tells(name), _value(name, all_told)).alias(f"told_{name}")
+            f"if({_tells(name)}, {_value(name, all_told)}, null) as told_{name}"
             for name in values(wanted, bounds)
         ),
     )
-    bounded = fn.col("level") == "BOUNDED_STALENESS"
-    bound = fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(0)
-    judged = rows.where("is_judged").withColumn("moment", fn.col("moment_us") - bound)
-    in_session = fn.col("owed_in") == "connection"
+    bound = "if(level = 'BOUNDED_STALENESS', coalesce(bound_us, 0), 0)"
     kept = (*READ, *_CLAIMS, "owed_in", "cluster", *bounds.columns(*_CLAIMS), "moment")
-    reads = judged.select(
-        _group_of_read(wanted).alias("group"),
-        fn.when(in_session, fn.col("seq")).otherwise(fn.col("moment")).alias("at"),
-        fn.lit(READS).alias("what"),
-        fn.struct(*kept).alias("read"),
+    reads = (
+        rows.where("is_judged")
+        .selectExpr("*", f"moment_us - {bound} as moment")
+        .selectExpr(
+            f"{_group_of_read(wanted)} as `group`",
+            "if(owed_in = 'connection', seq, moment) as at",
+            f"{READS} as what",
+            f"struct({', '.join(kept)}) as read",
+        )
     )
     return statements.unionByName(reads, allowMissingColumns=True)
 
 
-def _events(wanted: Mapping[str, Wanted], error_us: int) -> list[Column]:
+def _events(wanted: Mapping[str, Wanted], error_us: int) -> Iterator[str]:
     """What is told of a record, and to which groups."""
-    col, ended = fn.col, fn.col("ended_us")
-    statement = col("kind") == "statement"
-    writes = (col("named") != "") | col("is_unnamed")
-    tells = statement & (writes | (col("observed") != "") | col("is_read"))
-    events: list[Column] = []
+    writes = "(named != '' or is_unnamed)"
+    tells = f"kind = 'statement' and ({writes} or observed != '' or is_read)"
     for kind, want in wanted.items():
-        adds = fn.lit(True) if want.seen else writes
+        adds = "true" if want.seen else writes
         if kind == "connection":
-            events += [
-                _event(col("hole") & statement, kind, OPENS, col("seq")),
-                _event(statement & adds, kind, ADDS, col("seq")),
-            ]
+            yield _event("hole and kind = 'statement'", kind, OPENS, "seq")
+            yield _event(f"kind = 'statement' and {adds}", kind, ADDS, "seq")
         elif kind == "cluster":
-            there = writes | col("whole").isNotNull()
-            events.append(_event(there, kind, TELLS, ended - error_us))
+            there = f"{writes} or whole is not null"
+            yield _event(there, kind, TELLS, f"ended_us - {error_us}")
             if error_us:
                 # A write may have ended so much earlier, but was certainly acknowledged later.
-                events.append(_event(col("named") != "", kind, WROTE, ended + error_us))
+                yield _event("named != ''", kind, WROTE, f"ended_us + {error_us}")
         else:
-            there = tells & adds
-            if kind == "application":
-                there &= fn.coalesce(col("application") != "", fn.lit(False))
-            events.append(_event(there, kind, TELLS, ended))
-    return events
+            is_named = "application != ''" if kind == "application" else "true"
+            yield _event(f"{tells} and {adds} and {is_named}", kind, TELLS, "ended_us")
 
 
-def _event(where: Column, kind: str, what: int, at: Column) -> Column:
-    parts = (
-        groups.number_of(kind).alias("group"),
-        at.alias("at"),
-        fn.lit(what).alias("what"),
-        fn.lit(kind == "cluster").alias("in_cluster"),
-    )
-    return fn.when(where, fn.struct(*parts))
+def _event(where: str, kind: str, what: int, at: str) -> str:
+    in_cluster = "true" if kind == "cluster" else "false"
+    group = groups.number_of(kind)
+    fields = f"{group} as `group`, {at} as at, {what} as what, {in_cluster} as in_cluster"
+    return f"if({where}, struct({fields}), null)"
 
 
-def _group_of_read(wanted: Mapping[str, Wanted]) -> Column:
-    found = fn.lit(0).cast("bigint")
-    for kind in wanted:
-        found = fn.when(fn.col("owed_in") == kind, groups.number_of(kind)).otherwise(found)
-    return found
+def _group_of_read(wanted: Mapping[str, Wanted]) -> str:
+    cases = " ".join(f"when {literal(kind)} then {groups.number_of(kind)}" for kind in wanted)
+    return f"case owed_in {cases} else 0L end"
 
 
-def _tells(name: str) -> Column:
+def _tells(name: str) -> str:
     """Whether an event tells a value."""
-    what = fn.col("what")
     if name == "wrote_us":
-        return what.isin(TELLS, WROTE, ADDS)
+        return f"what in ({TELLS}, {WROTE}, {ADDS})"
     if name.startswith("open_"):
-        return (what == OPENS) | (fn.col("is_unnamed") & what.isin(TELLS, ADDS))
-    return what.isin(TELLS, ADDS)
+        return f"what = {OPENS} or is_unnamed and what in ({TELLS}, {ADDS})"
+    return f"what in ({TELLS}, {ADDS})"
 
 
-def _value(name: str, all_told: Mapping[str, Column]) -> Column:
+def _value(name: str, all_told: Mapping[str, str]) -> str:
     """The value that an event tells of a statement; in a cluster, only what its primary showed."""
     of_primary = f"primary_{name}"
-    if of_primary not in all_told:
-        return fn.col(name)
-    return fn.when(fn.col("in_cluster"), fn.col(of_primary)).otherwise(fn.col(name))
+    return f"if(in_cluster, {of_primary}, {name})" if of_primary in all_told else name
 
 
-def _told(wanted: Mapping[str, Wanted], bounds: Bounds) -> dict[str, Column]:
+def _told(wanted: Mapping[str, Wanted], bounds: Bounds) -> dict[str, str]:
     """What each statement tells, whatever the group: all are numbers, which are cheap to copy."""
-    col = fn.col
-    named = col("named") != ""
     found = {
-        "is_unnamed": col("is_unnamed"),
-        "wrote_us": fn.when(named, col("ended_us")),
-        "open_us": col("asked_us"),
-        "blocked": fn.when(named, col("named_odd").cast("int")),
-        **{f"open_{k}": col(f"mark_top_{k}") for k in bounds.numbers},
+        "is_unnamed": "is_unnamed",
+        "wrote_us": "if(named != '', ended_us, null)",
+        "open_us": "asked_us",
+        "blocked": "if(named != '', int(named_odd), null)",
+        **{f"open_{k}": f"mark_top_{k}" for k in bounds.numbers},
     }
     if any(want.own for want in wanted.values()):
         for k in bounds.numbers:
-            there = named & (col(f"named_top_{k}") > 0)
-            found[f"low_{k}"] = fn.when(there, col(f"named_low_{k}"))
-            found[f"top_{k}"] = fn.when(there, col(f"named_top_{k}"))
-        found |= {"writes": fn.when(named, 1)}
+            for bound in ("low", "top"):
+                there = f"named != '' and named_top_{k} > 0"
+                found[f"{bound}_{k}"] = f"if({there}, named_{bound}_{k}, null)"
+        found |= {"writes": "if(named != '', 1, null)"}
     if not _sees(wanted):
         return found
-    looks = fn.coalesce("whole", "observed") != ""
-    of_primary = looks & col("role").eqNullSafe("primary")
-    nobody = fn.lit(False)
-    in_cluster = _seen(named, of_primary, nobody, bounds)
-    claims = col("is_read") & col("role").eqNullSafe("replica") & (col("outcome") == "ok")
-    claims &= col("proof").isin("known", "waited") & col("proof_set").isNotNull()
+    looks = "coalesce(whole, observed) != ''"
+    claims = f"is_read and role <=> 'replica' and outcome = 'ok' and {doubts.HAS_CLAIM}"
+    in_cluster = _seen(f"{looks} and role <=> 'primary'", "false", bounds)
     found |= {f"primary_{name}": value for name, value in in_cluster.items()}
-    return found | _seen(named, looks, claims, bounds)
+    return found | _seen(looks, claims, bounds)
 
 
-def _seen(named: Column, looks: Column, claims: Column, bounds: Bounds) -> dict[str, Column]:
+def _seen(looks: str, claims: str, bounds: Bounds) -> dict[str, str]:
     """What was seen.
 
     Args:
-        named: whether a record names what it wrote.
         looks: whether an answer that counts holds GTIDs.
         claims: whether a replica's claim counts.
         bounds: the sources of each cluster.
     """
-    col = fn.col
-    waited = claims & (col("proof") == "waited")
-    found: dict[str, Column] = {}
-    sure = fn.lit(0)
+    found: dict[str, str] = {}
+    sure = ["0"]
     for k in bounds.numbers:
-        certain = fn.greatest(
-            fn.when(named, col(f"named_top_{k}")),
-            fn.when(looks, _looked(f"top_{k}")),
-            fn.when(waited, col(f"proof_set_top_{k}")),
-        )
-        top = fn.greatest(certain, fn.when(claims, col(f"proof_set_top_{k}")))
-        found[f"seen_{k}"] = fn.when(top > 0, top)
-        sure = fn.greatest(sure, fn.when(certain > 0, 1).otherwise(0))
-    blind = (looks & _looked("odd")) | (claims & col("proof_set_odd"))
-    return found | {"sure": sure, "blind": blind.cast("int")}
+        certain = f"""greatest(if(named != '', named_top_{k}, null),
+            if({looks}, {_looked(f"top_{k}")}, null),
+            if({claims} and proof = 'waited', proof_set_top_{k}, null))"""
+        top = f"greatest({certain}, if({claims}, proof_set_top_{k}, null))"
+        found[f"seen_{k}"] = f"if({top} > 0, {top}, null)"
+        sure.append(f"if({certain} > 0, 1, 0)")
+    blind = f"{looks} and {_looked('odd')} or {claims} and proof_set_odd"
+    return found | {"sure": f"greatest({', '.join(sure)}, 0)", "blind": f"int({blind})"}
 
 
-def _looked(bound: str) -> Column:
+def _looked(bound: str) -> str:
     """A bound of what an answer showed: its server's whole set, if it holds that."""
-    is_whole = fn.col("whole").isNotNull()
-    return fn.when(is_whole, fn.col(f"whole_{bound}")).otherwise(fn.col(f"observed_{bound}"))
+    return f"if(whole is not null, whole_{bound}, observed_{bound})"

@@ -11,15 +11,16 @@ what had ended when it arrived. A read that shares an earlier read's snapshot mu
 ended when that one arrived (`moment_us`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.primaries import clusters
 from spark_jobs.primaries.primary_history import History
 from spark_jobs.promise import SCOPES, SEEN_LEVELS
+from spark_jobs.sql import among
 from spark_jobs.tables.schema import BACKING, NUMBERED, READ, RUN, SESSION
 
 GROUP: Final = ("kind", "key")
@@ -61,25 +62,24 @@ def transform(
         the same microsecond.
     """
     counted = (
-        records.select(*NUMBERED.names, clusters.column(history.clusters).alias("cluster"))
-        .where((fn.col("kind") == "statement") | fn.col("whole").isNotNull())
-        .join(backing.select(BACKING.names), [*RUN, "seq"], "left")
+        records.selectExpr(*NUMBERED.names, f"{clusters.of_record(history.clusters)} as cluster")
+        .where("kind = 'statement' or whole is not null")
+        .join(backing.selectExpr(*BACKING.names), [*RUN, "seq"], "left")
     )
     placed = (
         place(counted, clock_error_us=clock_error_us)
-        .withColumn("observed", fn.coalesce("whole", "observed"))
+        .withColumn("observed", fn.expr("coalesce(whole, observed)"))
         .join(_wanted(records, history), [*GROUP], "left")
     )
-    kind = fn.col("kind")
-    judged = (kind == "connection") | fn.col("judges")
-    deep = fn.coalesce("deep", fn.lit(False))
-    counts = deep | (fn.col("named") != "") | fn.col("is_unnamed") | (kind == "cluster")
-    return (
-        placed.where(judged | (fn.col("deep").isNotNull() & counts))
-        # Columns that are not looked at are emptied.
-        .withColumn("required", fn.when(judged, fn.col("required")))
-        .withColumn("proof_set", fn.when(judged | deep, fn.col("proof_set")))
-        .select(*COLUMNS)
+    judged, deep = "(kind = 'connection' or judges)", "coalesce(deep, false)"
+    counts = f"{deep} or named != '' or is_unnamed or kind = 'cluster'"
+    # Columns that are not looked at are emptied.
+    emptied = {"required": judged, "proof_set": f"{judged} or {deep}"}
+    return placed.where(f"{judged} or deep is not null and ({counts})").selectExpr(
+        *(
+            f"if({emptied[name]}, {name}, null) as {name}" if name in emptied else name
+            for name in COLUMNS
+        )
     )
 
 
@@ -98,19 +98,17 @@ def place(
         `kind` becomes the kind of the group; `key`, `at`, `turn`, `judges`, `learns` and `maybe`
         are as in COLUMNS. `judged` marks the row by which a read is judged in a wider group.
     """
+    places = ", ".join(_places(kinds, clock_error_us))
+    kind = f"case place when '{_JUDGED}' then owed_in when '{_MAYBE}' then 'cluster' else place end"
     return (
-        records.withColumn(
-            "place", fn.explode(fn.array_compact(fn.array(*_places(kinds, clock_error_us))))
+        records.selectExpr("*", f"explode(array_compact(array({places}))) as place")
+        .withColumn("kind", fn.expr(kind))
+        .selectExpr(
+            "*",
+            f"place = '{_JUDGED}' as judged",
+            f"place = '{_MAYBE}' as maybe",
         )
-        .withColumn("judged", fn.col("place") == _JUDGED)
-        .withColumn("maybe", fn.col("place") == _MAYBE)
-        .withColumn(
-            "kind",
-            fn.when(fn.col("judged"), fn.col("owed_in"))
-            .when(fn.col("maybe"), "cluster")
-            .otherwise(fn.col("place")),
-        )
-        .withColumns(_order(clock_error_us))
+        .selectExpr("*", *(f"{value} as {name}" for name, value in _order(clock_error_us).items()))
     )
 
 
@@ -121,81 +119,63 @@ _MAYBE: Final = "maybe"
 """The place of a record in its cluster if clocks differ by as much as they may."""
 
 
-def _places(kinds: Collection[str], clock_error_us: int) -> list[Column]:
+def _places(kinds: Collection[str], clock_error_us: int) -> Iterator[str]:
     """The places of a record: one for each kind of group, and one more where it is judged."""
-    statement, is_read = fn.col("kind") == "statement", fn.col("is_read")
-    writes = (fn.col("named") != "") | fn.col("is_unnamed")
-    tells = statement & (writes | (fn.col("observed") != "") | is_read)
-    tells_all = writes | fn.col("whole").isNotNull()
+    yield f"if(is_judged and owed_in != 'connection', '{_JUDGED}', null)"
+    writes = "(named != '' or is_unnamed)"
+    tells = f"kind = 'statement' and ({writes} or observed != '' or is_read)"
+    tells_all = f"{writes} or whole is not null"
     counts = {
-        "connection": statement,
+        "connection": "kind = 'statement'",
         "user": tells,
-        "application": tells & (fn.col("application") != ""),
+        "application": f"{tells} and application != ''",
         "proxy": tells,
         "cluster": tells_all,
     }
-    judged = fn.when(fn.col("is_judged") & (fn.col("owed_in") != "connection"), _JUDGED)
-    places = [judged, *(fn.when(flag, kind) for kind, flag in counts.items() if kind in kinds)]
+    yield from (f"if({counts[kind]}, '{kind}', null)" for kind in counts if kind in kinds)
     if clock_error_us and "cluster" in kinds:
-        places.append(fn.when(tells_all, _MAYBE))
-    return places
+        yield f"if({tells_all}, '{_MAYBE}', null)"
 
 
-def _order(clock_error_us: int) -> dict[str, Column]:
+def _order(clock_error_us: int) -> dict[str, str]:
     """The columns of a place: its key, what is done there, and when."""
-    kind, own, judged = fn.col("kind"), fn.col("kind") == "connection", fn.col("judged")
-    bounded = fn.col("level") == "BOUNDED_STALENESS"
-    bound = fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(0)
-    error = fn.when(fn.col("maybe"), -clock_error_us).when(kind == "cluster", clock_error_us)
-    ended = fn.col("ended_us") + error.otherwise(0)
+    bound = "if(level = 'BOUNDED_STALENESS', coalesce(bound_us, 0), 0)"
+    error = (
+        f"case when maybe then -{clock_error_us} when kind = 'cluster' then {clock_error_us} "
+        "else 0 end"
+    )
     return {
-        "key": key(),
-        "at": fn.when(own, fn.col("seq"))
-        .when(judged, fn.col("moment_us") - bound)
-        .otherwise(ended),
-        "turn": fn.when(judged, 1).otherwise(0),
-        "judges": judged | (own & fn.col("is_judged") & (fn.col("owed_in") == "connection")),
-        "learns": ~judged,
+        "key": KEY,
+        "at": f"""case when kind = 'connection' then seq
+            when judged then moment_us - {bound} else ended_us + {error} end""",
+        "turn": "if(judged, 1, 0)",
+        "judges": "judged or kind = 'connection' and is_judged and owed_in = 'connection'",
+        "learns": "not judged",
     }
 
 
-def hashed(key: Column) -> Column:
-    """A number for a group; two groups have the same number with a probability of 2**-64."""
-    return fn.xxhash64("kind", key)
+def _key_of(kind: str) -> str:
+    """SQL for the key of a record's group of a kind."""
+    return f"concat_ws('\\0', {', '.join(_KEYS[kind])})"
 
 
-def key() -> Column:
-    """The key of a record's group, among the groups of its `kind`."""
-    kind = fn.col("kind")
-    found = key_of("cluster")
-    for name in SCOPES:
-        found = fn.when(kind == name, key_of(name)).otherwise(found)
-    return found
+_KEY_OF: Final = " ".join(f"when '{kind}' then {_key_of(kind)}" for kind in SCOPES)
+KEY: Final = f"case kind {_KEY_OF} else {_key_of('cluster')} end"
+"""SQL for the key of a record's group, among the groups of its `kind`."""
 
 
-def key_of(kind: str) -> Column:
-    """The key of a record's group of a kind."""
-    return fn.concat_ws("\0", *_KEYS[kind])
-
-
-def number_of(kind: str) -> Column:
-    """A number for a record's group of a kind; two have the same with probability 2**-64."""
-    return fn.xxhash64(fn.lit(kind), *_KEYS[kind])
+def number_of(kind: str) -> str:
+    """SQL: a number for a record's group of a kind; two have the same with probability 2**-64."""
+    return f"xxhash64('{kind}', {', '.join(_KEYS[kind])})"
 
 
 def _wanted(records: DataFrame, history: History) -> DataFrame:
     """The wider groups in which a read is judged; `deep`: what was seen in them counts, too."""
+    cluster = f"{clusters.of_record(history.clusters)} as cluster"
     return (
-        records.where(fn.col("is_judged") & (fn.col("owed_in") != "connection"))
-        .select(
-            fn.col("owed_in").alias("kind"),
-            clusters.column(history.clusters).alias("cluster"),
-            *SESSION,
-            "user",
-            "application",
-            "level",
-        )
-        .select("kind", key().alias("key"), fn.col("level").isin(*SEEN_LEVELS).alias("deep"))
+        records.where("is_judged and owed_in != 'connection'")
+        .selectExpr("owed_in as kind", cluster, *SESSION, "user", "application", "level")
+        .selectExpr("kind", f"{KEY} as key", f"{among('level', SEEN_LEVELS)} as deep")
         .groupBy(*GROUP)
-        .agg(fn.bool_or("deep").alias("deep"))
+        .agg(fn.expr("bool_or(deep) as deep"))
     )

@@ -22,13 +22,11 @@ servers write it, all after a change of the primary, and all that what is open m
 may have ended before it arrived. The verdicts are the same as if the judge had judged all reads.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
 
 from spark_jobs import gtid_columns
 from spark_jobs.gtid_columns import Bounds
@@ -37,6 +35,7 @@ from spark_jobs.promise import OWN_LEVELS
 from spark_jobs.reads import backing, doubts, group_events
 from spark_jobs.records.survey import Survey
 from spark_jobs.running import Order, running
+from spark_jobs.sql import all_of, among, any_of, literal
 from spark_jobs.tables.schema import JUDGED, READ, RUN
 from spark_jobs.verdict import Finding, Verdict
 
@@ -74,13 +73,13 @@ class Known:
     has_open: bool
     error_us: int
 
-    def bucket(self) -> Column | None:
-        """A column of times `at` for `running`; None for small logs."""
+    def bucket(self) -> str | None:
+        """SQL that divides times `at` for `running`; None for small logs."""
         if self.survey.records <= _FEW:
             return None
         runs = self.survey.runs.values()
         length = max(run.to_us for run in runs) - min(run.from_us for run in runs)
-        return fn.floor(fn.col("at") / max(1, length // _BUCKETS))
+        return f"floor(at / {max(1, length // _BUCKETS)})"
 
 
 def bounded(records: DataFrame, cluster: Column, bounds: Bounds) -> DataFrame:
@@ -124,36 +123,35 @@ def settle(rows: DataFrame, known: Known, unbacked: DataFrame | None) -> DataFra
         One row per read that is to be judged: JUDGED, `owed_in` and `cluster`. `verdict` is null
         where the read is left to the judge.
     """
-    nothing = fn.lit(None).cast("bigint")
-    numbers = known.bounds.numbers
+    numbers, nothing = known.bounds.numbers, "cast(null as bigint)"
     if known.has_open:
         rows = doubts.opened(rows, known.history, known.bounds)
     else:
-        rows = rows.withColumns({"asked_us": nothing} | {f"mark_top_{k}": nothing for k in numbers})
+        names = ("asked_us", *(f"mark_top_{k}" for k in numbers))
+        rows = rows.selectExpr("*", *(f"{nothing} as {name}" for name in names))
     events = group_events.transform(rows, known.survey.wanted, known.bounds, known.error_us)
     order = Order(["group"], ("at", "what"), including=True, bucket=known.bucket())
     values = {
-        name: (kind, fn.col(f"told_{name}"))
+        name: (kind, f"told_{name}")
         for name, kind in group_events.values(known.survey.wanted, known.bounds).items()
     }
     happened = running(events, order, values)
     if "writes" in values and numbers:
         happened = _recent(happened, order, known.bounds)
-    happened = happened.where(fn.col("what") == group_events.READS)
+    happened = happened.where(f"what = {group_events.READS}")
     spent = ("group", "at", "what", "read", *(f"told_{name}" for name in values))
     reads = happened.select("*", "read.*").drop(*spent)
     if known.history.gaps:
         reads = doubts.gaps(reads, known.history, known.bounds)
     else:
-        reads = reads.withColumns(
-            {"gap_asked_us": nothing} | {f"gap_top_{k}": nothing for k in numbers}
-        )
+        names = ("gap_asked_us", *(f"gap_top_{k}" for k in numbers))
+        reads = reads.selectExpr("*", *(f"{nothing} as {name}" for name in names))
     if unbacked is None:
-        reads = reads.withColumn("backed", fn.lit(True))
+        reads = reads.selectExpr("*", "true as backed")
     else:
-        found = unbacked.select(*RUN, "seq", fn.lit(False).alias("backed"))
+        found = unbacked.selectExpr(*RUN, "seq", "false as is_backed")
         reads = reads.join(found, [*RUN, "seq"], "left")
-        reads = reads.withColumn("backed", fn.coalesce("backed", fn.lit(True)))
+        reads = reads.selectExpr("*", "coalesce(is_backed, true) as backed")
     return _Verdicts(known).told(reads)
 
 
@@ -174,41 +172,45 @@ def _recent(happened: DataFrame, order: Order, bounds: Bounds) -> DataFrame:
         f"told_low_{k} as low_{k}, told_top_{k} as top_{k}, top_{k} as upto_{k}"
         for k in bounds.numbers
     ]
-    written = f"if(told_writes is null, null, struct({', '.join(parts)}))"
-    writes = happened.withColumns(
-        {"written": fn.expr(written), "bucket": fn.lit(0) if order.bucket is None else order.bucket}
-    ).where((fn.col("what") == group_events.READS) | fn.col("written").isNotNull())
-    before = "ignore nulls over (partition by `group`, bucket order by at, what)"
-    lags = {f"lag_{n}": fn.expr(f"lag(written, {n}) {before}") for n in range(1, _RECENT + 2)}
-    recent = fn.array_compact(fn.array(*list(lags)[:_RECENT]))
-    found = writes.withColumns(lags).withColumns(
-        {"recent": recent, "earlier": fn.col(f"lag_{_RECENT + 1}")}
+    written = f"if(told_writes is null, null, struct({', '.join(parts)})) as written"
+    writes = happened.selectExpr("*", written, f"{order.bucket or 0} as bucket").where(
+        f"what = {group_events.READS} or written is not null"
     )
-    return found.drop("written", "bucket", *lags)
+    before = "ignore nulls over (partition by `group`, bucket order by at, what)"
+    places = range(1, _RECENT + 2)
+    lags = [f"lag_{place}" for place in places]
+    recent = f"array_compact(array({', '.join(lags[:_RECENT])})) as recent"
+    return (
+        writes.selectExpr(
+            "*", *(f"lag(written, {place}) {before} as lag_{place}" for place in places)
+        )
+        .selectExpr("*", recent, f"{lags[_RECENT]} as earlier")
+        .drop("written", "bucket", *lags)
+    )
 
 
 def left(settled: DataFrame) -> DataFrame:
     """Select the reads that are left to the judge: LEFT."""
-    return settled.where("verdict is null").select(*LEFT)
+    return settled.where("verdict is null").selectExpr(*LEFT)
 
 
-def _is_only_writer(known: Known) -> Column:
+def _is_only_writer(known: Known) -> str:
     """Whether the server that answered is the only one that ever wrote in its cluster."""
     writers: dict[str, set[str | None]] = {}
     for proxy, uuid in known.survey.writers:
         writers.setdefault(known.history.clusters[proxy], set()).add(uuid)
-    found = fn.lit(True)
+    found = "true"
     for cluster, servers in writers.items():
-        only = fn.lit(False)
+        only = "false"
         if len(servers) == 1:
             (name,) = servers
-            only = fn.col("server_uuid").eqNullSafe(fn.lit(name))
-        found = fn.when(fn.col("cluster") == cluster, only).otherwise(found)
+            only = f"server_uuid <=> {'null' if name is None else literal(name)}"
+        found = f"if(cluster = {literal(cluster)}, {only}, {found})"
     return found
 
 
 class _Verdicts:
-    """Gives verdicts on reads that carry all that they are compared with."""
+    """Gives verdicts on reads that carry all that they are compared with; in SQL."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -220,82 +222,81 @@ class _Verdicts:
     def told(self, reads: DataFrame) -> DataFrame:
         """Make JUDGED of reads, with `owed_in` and `cluster`."""
         if self._own and self._numbers:
-            reads = reads.withColumns({f"{name}_spans": self._spans(name) for name in _CLAIMS})
+            reads = reads.selectExpr(
+                "*", *(f"{self._spans(name)} as {name}_spans" for name in _CLAIMS)
+            )
         promised = group_events.is_promised()
-        owes = promised & fn.col("role").eqNullSafe("replica")
-        plain = ~owes & (fn.col("level") == "BEST_EFFORT") & (fn.col("proof") != "waited")
-        finding = fn.when(owes, self._finding()).when(plain, Finding.BEST_EFFORT.value)
-        finding = finding.when(self._is_primary(promised), Finding.PRIMARY.value)
-        waited = owes & (fn.col("proof") == "waited") & fn.col("wrote_us").isNotNull()
-        since = fn.col("dispatched_us") + fn.col("wait_us") - fn.col("wrote_us")
-        verdict = fn.when(plain, Verdict.NO_PROMISE.value).otherwise(Verdict.OK.value)
+        owes = f"({promised} and role <=> 'replica')"
+        plain = f"(not {owes} and level = 'BEST_EFFORT' and proof != 'waited')"
+        finding = f"""case when {owes} then {self._finding()}
+            when {plain} then '{Finding.BEST_EFFORT}'
+            when {self._is_primary(promised)} then '{Finding.PRIMARY}' end"""
+        verdict = f"if({plain}, '{Verdict.NO_PROMISE}', '{Verdict.OK}')"
+        waited = f"({owes} and proof = 'waited')"
         made = {
-            "finding": finding,
-            "verdict": fn.when(finding.isNotNull(), verdict),
-            "claimed": fn.when(plain, fn.col("required")),
-            "shown": fn.when(plain, fn.col("proof_set")),
-            "missing": fn.lit(None).cast("string"),
-            "missed": fn.array().cast(JUDGED["missed"].dataType),
-            "understated": fn.lit(False),
-            "since_write_us": fn.when(waited, since),
+            "verdict": f"if(finding is null, null, {verdict})",
+            "finding": "finding",
+            "claimed": f"if({plain}, required, null)",
+            "shown": f"if({plain}, proof_set, null)",
+            "missing": "cast(null as string)",
+            "missed": f"cast(array() as {JUDGED['missed'].dataType.simpleString()})",
+            "understated": "false",
+            "since_write_us": f"if({waited}, dispatched_us + wait_us - wrote_us, null)",
         }
-        return reads.withColumns(made).select(*JUDGED.names, "owed_in", "cluster")
+        return reads.selectExpr("*", f"{finding} as finding").selectExpr(
+            *READ, *(f"{value} as {name}" for name, value in made.items()), "owed_in", "cluster"
+        )
 
-    def _is_primary(self, promised: Column) -> Column:
+    def _is_primary(self, promised: str) -> str:
         """Whether the verdict on a primary's answer depends on no other record."""
-        proof = fn.col("proof")
-        given_up = (proof == "none") & (fn.col("reason") == "wait_timeout")
-        primary = promised & fn.col("role").eqNullSafe("primary") & fn.col("server").isNotNull()
-        return primary & ~given_up & (proof != "waited") & _is_only_writer(self._known)
+        given_up = "proof = 'none' and reason = 'wait_timeout'"
+        return f"""({promised} and role <=> 'primary' and server is not null and proof != 'waited'
+            and not ({given_up}) and {_is_only_writer(self._known)})"""
 
-    def _finding(self) -> Column:
-        col = fn.col
-        own = col("level").isin(*OWN_LEVELS)
-        is_odd = col("required").isNotNull() & col("required_odd")
+    def _finding(self) -> str:
+        own = among("level", OWN_LEVELS)
+        is_odd = "(required is not null and required_odd)"
         wrote_any, held, stated = self._written() if self._own else (None, None, None)
         saw_any, reaches, reaches_stated = self._shown() if self._seen else (None, None, None)
-        nothing = ~_either(own, wrote_any, saw_any)
-        sure = own | (fn.coalesce("sure", fn.lit(0)) > 0) if self._seen else fn.lit(True)
-        unread = col("required").isNull()
-        is_stated = unread | (_either(own, stated, reaches_stated) & ~is_odd)
-        is_held = _either(own, held, reaches) & doubts.has_claim() & ~col("proof_set_odd")
-        waited = col("proof") == "waited"
-        covered = ~nothing & sure & is_held & is_stated
-        kind_of_proof = fn.when(waited, Finding.WAITED.value).otherwise(Finding.KNOWN.value)
-        finding = fn.when(covered, kind_of_proof).when(
-            nothing & ~is_odd, Finding.NOTHING_WRITTEN.value
-        )
-        is_doubtless = col("open_us").isNull() & fn.lit(not self._known.history.gaps)
-        relies = (col("proof") == "known") & (covered | ~is_doubtless)
-        backed = ~relies | col("backed")
-        reached = doubts.has_reached("open_us", "open", self._known.bounds)
-        unhurt = doubts.has_reached("gap_asked_us", "gap_top", self._known.bounds)
-        sound = reached & unhurt & backed & self._is_judgeable()
-        sound &= fn.coalesce("blocked", fn.lit(0)) == 0
+        nothing = f"not {_either(own, wrote_any, saw_any)}"
+        sure = f"({own} or coalesce(sure, 0) > 0)" if self._seen else "true"
+        is_stated = f"(required is null or {_either(own, stated, reaches_stated)} and not {is_odd})"
+        is_held = f"({_either(own, held, reaches)} and {doubts.HAS_CLAIM} and not proof_set_odd)"
+        covered = f"(not {nothing} and {sure} and {is_held} and {is_stated})"
+        finding = f"""case when {covered}
+            then if(proof = 'waited', '{Finding.WAITED}', '{Finding.KNOWN}')
+            when {nothing} and not {is_odd} then '{Finding.NOTHING_WRITTEN}' end"""
+        is_doubtless = "false" if self._known.history.gaps else "open_us is null"
+        bounds = self._known.bounds
+        sound = [
+            doubts.has_reached("open_us", "open", bounds),
+            doubts.has_reached("gap_asked_us", "gap_top", bounds),
+            f"(backed or not (proof = 'known' and ({covered} or not {is_doubtless})))",
+            *self._judgeable(),
+            "coalesce(blocked, 0) = 0",
+        ]
         if self._seen:
-            sound &= own | (fn.coalesce("blind", fn.lit(0)) == 0)
-        return fn.when(sound, finding)
+            sound.append(f"({own} or coalesce(blind, 0) = 0)")
+        return f"if({all_of(sound)}, {finding}, null)"
 
-    def _written(self) -> tuple[Column, Column, Column]:
+    def _written(self) -> tuple[str, str, str]:
         """Whether anything was written; whether the claim covers it, and the required set does."""
-        written = [fn.col(f"top_{k}").isNotNull() for k in self._numbers]
-        any_ = reduce(or_, written, fn.lit(False))
+        any_ = any_of(f"top_{k} is not null" for k in self._numbers)
         stated = self._covers("required")
-        same = (fn.col("proof_set") == fn.col("required")) & stated
-        return any_, fn.coalesce(same, fn.lit(False)) | self._covers("proof_set"), stated
+        same = f"coalesce(proof_set = required and {stated}, false)"
+        return any_, f"({same} or {self._covers('proof_set')})", stated
 
-    def _spans(self, name: str) -> Column:
+    def _spans(self, name: str) -> str:
         """The intervals of a set that has gaps; null for others."""
-        gaps = " or ".join(f"{name}_end_{k} < {name}_top_{k}" for k in self._numbers) or "false"
-        return fn.when(fn.expr(gaps), gtid_columns.intervals(fn.col(name)))
+        gaps = any_of(f"{name}_end_{k} < {name}_top_{k}" for k in self._numbers)
+        return f"if({gaps}, {gtid_columns.intervals(name)}, null)"
 
-    def _covers(self, name: str) -> Column:
+    def _covers(self, name: str) -> str:
         """Whether a set holds all writes before the read."""
-        every = " and ".join(self._covers_of(name, k) for k in self._numbers) or "true"
-        return fn.expr(every)
+        return all_of(self._covers_of(name, k) for k in self._numbers)
 
     def _covers_of(self, name: str, k: int) -> str:
-        """SQL: whether a set holds all writes of a source before the read."""
+        """Whether a set holds all writes of a source before the read."""
         first, last = (
             f"({begin} > 0 and {begin} <= low_{k} and top_{k} <= {end})"
             for begin, end in (
@@ -317,31 +318,30 @@ class _Verdicts:
             f"({name}_spans is not null and {earlier} and coalesce({recent}, false)))"
         )
 
-    def _shown(self) -> tuple[Column, Column, Column]:
+    def _shown(self) -> tuple[str, str, str]:
         """Whether anything was seen; whether the claim covers it, and the required set does."""
-        zero = fn.lit(0)
-        seen = [fn.coalesce(f"seen_{k}", zero) for k in self._numbers]
-        any_ = reduce(or_, (top > 0 for top in seen), fn.lit(False))
+        seen = [f"coalesce(seen_{k}, 0L)" for k in self._numbers]
         prefix = self._known.bounds.prefix
-        claim = [prefix("proof_set", k) >= top for k, top in enumerate(seen)]
-        stated = [prefix("required", k) >= top for k, top in enumerate(seen)]
-        return any_, reduce(and_, claim, fn.lit(True)), reduce(and_, stated, fn.lit(True))
+        claim, stated = (
+            all_of(f"{prefix(name, k)} >= {top}" for k, top in enumerate(seen)) for name in _CLAIMS
+        )
+        return any_of(f"{top} > 0" for top in seen), claim, stated
 
-    def _is_judgeable(self) -> Column:
+    def _judgeable(self) -> Iterator[str]:
         """Whether nothing else speaks against a verdict here."""
-        history, cluster = self._known.history, fn.col("cluster")
-        judgeable = fn.col("server").isNotNull() & (fn.col("moment") >= history.since_us)
+        history = self._known.history
+        yield "server is not null"
+        yield f"moment >= {history.since_us}"
         for name, terms in history.terms.items():
             if terms:
                 since_us = min(term.from_us for term in terms)
-                judgeable &= (cluster != name) | (fn.col("arrived_us") <= since_us)
+                yield f"(cluster != {literal(name)} or arrived_us <= {since_us})"
         if history.unplaced:
-            judgeable &= (fn.col("owed_in") != "cluster") | ~cluster.isin(*history.unplaced)
-        return judgeable
+            yield f"(owed_in != 'cluster' or not {among('cluster', history.unplaced)})"
 
 
-def _either(own: Column, written: Column | None, seen: Column | None) -> Column:
+def _either(own: str, written: str | None, seen: str | None) -> str:
     """What holds of a read that must see what was written, or what was seen."""
     if written is None or seen is None:
         return seen if written is None else written  # type: ignore[return-value]  # one is wanted
-    return fn.when(own, written).otherwise(seen)
+    return f"if({own}, {written}, {seen})"

@@ -7,7 +7,7 @@ only the numbers are sorted, and only strange ones are kept.
 
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.running import Order, running
@@ -19,10 +19,12 @@ KEY = ("numbered_in", "seq")
 _BUCKET: Final = 1 << 17
 """So many numbers of a run are sorted together."""
 
+_RUN_OF: Final = f"xxhash64({', '.join(RUN)})"
+
 
 def run_of() -> Column:
     """A number for a record's run; two runs have the same with a probability of 2**-64."""
-    return fn.xxhash64(*RUN)
+    return fn.expr(_RUN_OF)
 
 
 def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
@@ -40,90 +42,62 @@ def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
         if that record ended later; else 0) and ``unsteady`` (a statement that ended before some
         earlier record did). One row for each number.
     """
-    statement = fn.col("kind") == "statement"
-    numbers = records.select(
-        run_of().alias(KEY[0]),
-        "seq",
-        "ended_us",
-        "session",
-        fn.when(statement, fn.col("ordinal")).alias("ordinal"),
-        fn.lit(False).alias("known"),
-    )
+    names = (f"{_RUN_OF} as {KEY[0]}", "seq", "ended_us", "session")
+    ordinal = "if(kind = 'statement', ordinal, null) as ordinal"
+    numbers = records.selectExpr(*names, ordinal, "false as known")
     if before is not None:
-        numbers = numbers.unionByName(
-            before.select(
-                run_of().alias(KEY[0]),
-                "seq",
-                "ended_us",
-                "session",
-                "ordinal",
-                fn.lit(True).alias("known"),
-            )
-        )
-    flags, counts = ("repeated", "hole", "unsteady"), ("missing", "since_us")
-    nothing = {
-        **dict.fromkeys(flags, fn.lit(False)),
-        **dict.fromkeys(counts, fn.lit(0).cast("long")),
-    }
+        numbers = numbers.unionByName(before.selectExpr(*names, "ordinal", "true as known"))
     both = _of_runs(numbers).unionByName(_of_sessions(numbers), allowMissingColumns=True)
-    return (
-        both.withColumns({name: fn.coalesce(name, zero) for name, zero in nothing.items()})
-        .groupBy(*KEY)
-        .agg(
-            *(fn.bool_or(name).alias(name) for name in flags),
-            *(fn.max(name).alias(name) for name in counts),
-        )
+    flags, counts = ("repeated", "hole", "unsteady"), ("missing", "since_us")
+    return both.groupBy(*KEY).agg(
+        *(fn.expr(f"coalesce(bool_or({name}), false) as {name}") for name in flags),
+        *(fn.expr(f"coalesce(max({name}), 0L) as {name}") for name in counts),
     )
 
 
 def _of_runs(numbers: DataFrame) -> DataFrame:
     """The numbers that are strange in their runs."""
-    bucket = fn.floor(fn.col("seq") / _BUCKET)
-    last = fn.struct("seq", "ended_us")
-    order = Order(KEY[:1], ("seq", ~fn.col("known")), including=False, bucket=bucket)
-    found = running(
-        numbers, order, {"last": ("max", last), "newest_us": ("max", fn.col("ended_us"))}
-    )
-    seq, ended = fn.col("seq"), fn.col("ended_us")
-    before, since = fn.coalesce("last.seq", fn.lit(0)), fn.coalesce("last.ended_us", fn.lit(0))
-    again = seq <= before
-    gap, fell = seq > before + 1, ~again & (ended < since)
-    unsteady = fn.col("ordinal").isNotNull() & (ended < fn.col("newest_us"))
-    return found.where(~fn.col("known") & (again | gap | fell | unsteady)).select(
+    bucket = f"floor(seq / {_BUCKET})"
+    order = Order(KEY[:1], ("seq", "not known"), including=False, bucket=bucket)
+    last = "struct(seq, ended_us)"
+    found = running(numbers, order, {"last": ("max", last), "newest_us": ("max", "ended_us")})
+    before, since = "coalesce(last.seq, 0L)", "coalesce(last.ended_us, 0L)"
+    told = found.where("not known").selectExpr(
         *KEY,
-        again.alias("repeated"),
-        fn.when(gap, seq - 1 - before).alias("missing"),
-        fn.when(gap | fell, since).alias("since_us"),
-        unsteady.alias("unsteady"),
+        f"seq <= {before} as repeated",
+        f"if(seq > {before} + 1, seq - 1 - {before}, null) as missing",
+        f"if(seq > {before} + 1 or seq > {before} and ended_us < {since}, {since}, null)"
+        " as since_us",
+        "ordinal is not null and coalesce(ended_us < newest_us, false) as unsteady",
     )
+    return told.where("repeated or missing is not null or since_us is not null or unsteady")
 
 
 def _of_sessions(numbers: DataFrame) -> DataFrame:
     """The numbers of statements before which others of their session are missing."""
     whose = (KEY[0], "session")
-    ordinal = fn.col("ordinal")
-    statements = numbers.where(ordinal.isNotNull()).select(*KEY, "session", "ordinal", "known")
-    least, most, size = fn.min(ordinal), fn.max(ordinal), fn.count("*")
+    statements = numbers.where("ordinal is not null").select(*KEY, "session", "ordinal", "known")
     # If some are missing and others occur twice, their sums tell.
-    exact = ordinal.cast("double")
-    sums = (fn.sum(exact), fn.sum(exact * exact))
-    last, first = most.cast("double"), least.cast("double") - 1
-    of_all = (
-        (last * (last + 1) - first * (first + 1)) / 2,
-        (last * (last + 1) * (2 * last + 1) - first * (first + 1) * (2 * first + 1)) / 6,
+    last, first = "double(max(ordinal))", "(double(min(ordinal)) - 1)"
+    whole = (
+        "max(ordinal) - min(ordinal) + 1 = count(*) and (min(ordinal) = 1 or bool_or(known))"
+        f" and sum(double(ordinal)) = ({last} * ({last} + 1) - {first} * ({first} + 1)) / 2"
+        " and sum(double(ordinal) * double(ordinal)) ="
+        f" ({last} * ({last} + 1) * (2 * {last} + 1)"
+        f" - {first} * ({first} + 1) * (2 * {first} + 1)) / 6"
     )
-    whole = (most - least + 1 == size) & ((least == 1) | fn.bool_or("known"))
-    whole &= (sums[0] == of_all[0]) & (sums[1] == of_all[1])
     # Most sessions are whole: to count is cheaper than to sort, and only the others are sorted.
-    torn = statements.groupBy(*whose).agg(whole.alias("whole")).where("not whole")
-    in_order = Window.partitionBy(*whose).orderBy("seq", "ordinal")
-    before = fn.struct(fn.lag("ordinal", 1, 0).over(in_order), fn.lag("seq").over(in_order))
-    again = fn.coalesce(fn.col("seq") == fn.col("before.col2"), fn.lit(False))
+    torn = statements.groupBy(*whose).agg(fn.expr(f"{whole} as whole")).where("not whole")
+    in_order = f"over (partition by {', '.join(whose)} order by seq, ordinal)"
     return (
         statements.join(torn.select(*whose), [*whose], "left_semi")
-        .withColumn("before", before)
-        .where(~fn.col("known") & ~again & (ordinal != fn.col("before.col1") + 1))
-        .select(*KEY, fn.lit(True).alias("hole"))
+        .selectExpr(
+            "*",
+            f"lag(ordinal, 1, 0L) {in_order} as before",
+            f"lag(seq) {in_order} as before_seq",
+        )
+        .where("not known and not seq <=> before_seq and ordinal != before + 1")
+        .selectExpr(*KEY, "true as hole")
     )
 
 
@@ -151,6 +125,6 @@ def count(found: DataFrame) -> Counts:
     Args:
         found: the result of `strange`.
     """
-    missing = fn.count_if(fn.col("missing") > 0)
-    flags = (fn.count_if("repeated"), missing, fn.count_if("hole"), fn.count_if("unsteady"))
-    return Counts(*found.agg(fn.count("*"), *flags).collect()[0])
+    flags = ("repeated", "missing > 0", "hole", "unsteady")
+    counts = ("count(*)", *(f"count_if({flag})" for flag in flags))
+    return Counts(*found.selectExpr(*counts).collect()[0])

@@ -5,6 +5,7 @@ from pyspark.sql import functions as fn
 
 from spark_jobs.day import Period
 from spark_jobs.promise import CLUSTER_LEVELS, OWN_LEVELS, SCOPES, SEEN_LEVELS
+from spark_jobs.sql import all_of, among
 
 
 def facts() -> dict[str, Column]:
@@ -24,33 +25,29 @@ def facts() -> dict[str, Column]:
 
     whole: a primary's whole ``gtid_executed``, if the record holds one.
 
-    owed_in: see `owed_in`.
+    owed_in: see `_owed_in`.
 
     moment_us: a read must see what there was at this moment, and nothing newer: its arrival, or, if
     it shares an earlier read's snapshot, the arrival of that read. Records without `snapshot_us`
     (in older logs, too) have their own arrival.
     """
-    kind = fn.col("kind")
-    own, observed = fn.col("own_gtids"), fn.col("observed")
-    statement, may_write, outcome = kind == "statement", fn.col("may_write"), fn.col("outcome")
-    primary, replica = (fn.col("role").eqNullSafe(role) for role in ("primary", "replica"))
-
-    told = fn.col("own_known") | ((observed != "") & (outcome == "ok"))
-    probe = (kind == "proof") & (fn.col("proof") == "probed")
     is_read = (
-        statement & (fn.col("class") != "diagnostic") & ((fn.col("class") == "read") | replica)
+        "(kind = 'statement' and class != 'diagnostic' and (class = 'read' or role <=> 'replica'))"
     )
-    return {
+    told = "(own_known or observed != '' and outcome = 'ok')"
+    facts = {
         "is_read": is_read,
         "is_judged": is_read,
-        "is_unnamed": statement & (~told | (may_write & (outcome == "lost"))),
-        "named": fn.when(own != "", own).when(may_write & primary, observed).otherwise(""),
-        "whole": fn.when(primary & probe, fn.col("proof_set")).when(
-            primary & statement & (observed != ""), observed
-        ),
-        "owed_in": owed_in(),
-        "moment_us": fn.coalesce("snapshot_us", "arrived_us"),
+        "is_unnamed": f"kind = 'statement' and (not {told} or may_write and outcome = 'lost')",
+        "named": """case when own_gtids != '' then own_gtids
+            when may_write and role <=> 'primary' then observed else '' end""",
+        "whole": """case when not role <=> 'primary' then null
+            when kind = 'proof' and proof = 'probed' then proof_set
+            when kind = 'statement' and observed != '' then observed end""",
+        "owed_in": _owed_in(),
+        "moment_us": "coalesce(snapshot_us, arrived_us)",
     }
+    return {name: fn.expr(fact) for name, fact in facts.items()}
 
 
 def judged_in(period: Period) -> Column:
@@ -58,19 +55,18 @@ def judged_in(period: Period) -> Column:
 
     Other records count only for what they say about these reads.
     """
-    arrived = fn.col("arrived_us")
-    return fn.col("is_read") & (arrived >= period.begin_us) & (arrived < period.end_us)
+    return fn.expr(f"is_read and arrived_us >= {period.begin_us} and arrived_us < {period.end_us}")
 
 
-def owed_in() -> Column:
+def _owed_in() -> str:
     """The kind of group by which a read is judged (`groups`).
 
     A read in scope `application` that names no application is judged by its connection.
     """
-    level, scope = fn.col("level"), fn.col("scope")
-    keyed = (scope != "application") | fn.coalesce(fn.col("application") != "", fn.lit(False))
+    by_cluster = among("level", CLUSTER_LEVELS)
+    by_scope = all_of((among("level", (*OWN_LEVELS, *SEEN_LEVELS)), among("scope", SCOPES)))
+    keyed = "(scope != 'application' or coalesce(application != '', false))"
     return (
-        fn.when(level.isin(*CLUSTER_LEVELS), "cluster")
-        .when(level.isin(*OWN_LEVELS, *SEEN_LEVELS) & scope.isin(*SCOPES) & keyed, scope)
-        .otherwise("connection")
+        f"case when {by_cluster} then 'cluster' when {by_scope} and {keyed} then scope "
+        "else 'connection' end"
     )

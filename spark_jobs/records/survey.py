@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as fn
 
 from spark_jobs.day import Period
@@ -151,13 +151,12 @@ def look(parsed: DataFrame, period: Period | None, dates: tuple[str, str] | None
         dates: the first and the last day of the segments whose lines that are no record count; None
             for all segments.
     """
-    good = fn.col("fault").isNull()
-    keys = {name: fn.when(good, fn.col(name)) for name in _WHERE}
-    keys |= {name: fn.when(~good, fn.col(name)) for name in ("file", "fault")}
+    keys = [f"if(fault is null, {name}, null) as {name}" for name in _WHERE]
+    keys += (f"if(fault is null, null, {name}) as {name}" for name in ("file", "fault"))
     rows = (
-        parsed.withColumn("told", _told(period))
-        .groupBy(*(column.alias(name) for name, column in keys.items()))
-        .agg(*(column.alias(name) for name, column in _figures().items()))
+        parsed.selectExpr("*", f"{_told(period)} as told")
+        .groupBy(*map(fn.expr, keys))
+        .agg(*(fn.expr(f"{figure} as {name}") for name, figure in _figures().items()))
         .collect()
     )
     found = Survey()
@@ -171,55 +170,46 @@ def look(parsed: DataFrame, period: Period | None, dates: tuple[str, str] | None
     return found
 
 
-def _told(period: Period | None) -> Column:
+def _told(period: Period | None) -> str:
     """Whether a record arrived in the judged period: the report's tables count only these."""
     if period is None:
-        return fn.lit(True)
-    arrived = fn.col("arrived_us")
-    return (arrived >= period.begin_us) & (arrived < period.end_us)
+        return "true"
+    return f"arrived_us >= {period.begin_us} and arrived_us < {period.end_us}"
 
 
-def _figures() -> dict[str, Column]:
-    col, told = fn.col, fn.col("told")
-    sent, ended, seq = col("dispatched_us"), col("ended_us"), col("seq")
-    primary = col("role").eqNullSafe("primary")
-    named, unnamed = col("named") != "", col("is_unnamed")
-    judged, level = col("is_read") & told, col("level")
-    served = primary & (col("outcome") != "lost")
-    whole = told & col("whole").isNotNull()
-    nameless = unnamed | (named & (col("own_gtids") == ""))
+def _figures() -> dict[str, str]:
+    primary, judged, whole = "role <=> 'primary'", "is_read and told", "told and whole is not null"
     return {
-        "records": fn.count("*"),
-        "from_us": fn.min(ended),
-        "to_us": fn.max(ended),
-        "least_us": fn.least(fn.min("arrived_us"), fn.min(sent), fn.min(ended)),
-        "fallen": fn.count_if(ended < fn.greatest("arrived_us", sent)),
-        "told": fn.count_if(told),
-        "first_seq": fn.min(fn.when(told, seq)),
-        "last_seq": fn.max(fn.when(told, seq)),
-        "told_from_us": fn.min(fn.when(told, col("arrived_us"))),
-        "told_to_us": fn.max(fn.when(told, ended)),
-        "judged": fn.count_if(judged),
-        "bound_us": fn.max(fn.when(judged & (level == "BOUNDED_STALENESS"), col("bound_us"))),
-        "names": fn.coalesce(fn.bool_or(named), fn.lit(False)),
-        "unnamed": fn.count_if(unnamed),
-        "nameless": fn.count_if((col("kind") == "statement") & primary & told & nameless),
-        "served_from_us": fn.min(fn.when(served, sent)),
-        "served_to_us": fn.max(fn.when(served, sent)),
-        "wholes": fn.count_if(col("whole").isNotNull()),
-        "first": fn.min(fn.when(whole, fn.struct(sent.alias("us"), col("whole").alias("gtids")))),
-        "last": fn.max(fn.when(whole, fn.struct(ended.alias("us"), col("whole").alias("gtids")))),
-        "sources": fn.collect_set(_sources(col("own_gtids"))),
-        "shown_sources": fn.collect_set(
-            _sources(fn.when(col("kind") == "proof", col("proof_set")))
-        ),
-        "lagging": fn.count_if(col("line").contains('"lag"')),
+        "records": "count(*)",
+        "from_us": "min(ended_us)",
+        "to_us": "max(ended_us)",
+        "least_us": "least(min(arrived_us), min(dispatched_us), min(ended_us))",
+        "fallen": "count_if(ended_us < greatest(arrived_us, dispatched_us))",
+        "told": "count_if(told)",
+        "first_seq": "min(if(told, seq, null))",
+        "last_seq": "max(if(told, seq, null))",
+        "told_from_us": "min(if(told, arrived_us, null))",
+        "told_to_us": "max(if(told, ended_us, null))",
+        "judged": f"count_if({judged})",
+        "bound_us": f"max(if({judged} and level = 'BOUNDED_STALENESS', bound_us, null))",
+        "names": "coalesce(bool_or(named != ''), false)",
+        "unnamed": "count_if(is_unnamed)",
+        "nameless": f"""count_if(kind = 'statement' and {primary} and told
+            and (is_unnamed or named != '' and own_gtids = ''))""",
+        "served_from_us": f"min(if({primary} and outcome != 'lost', dispatched_us, null))",
+        "served_to_us": f"max(if({primary} and outcome != 'lost', dispatched_us, null))",
+        "wholes": "count_if(whole is not null)",
+        "first": f"min(if({whole}, struct(dispatched_us as us, whole as gtids), null))",
+        "last": f"max(if({whole}, struct(ended_us as us, whole as gtids), null))",
+        "sources": f"collect_set({_sources('own_gtids')})",
+        "shown_sources": f"collect_set(if(kind = 'proof', {_sources('proof_set')}, null))",
+        "lagging": """count_if(contains(line, '"lag"'))""",
     }
 
 
-def _sources(text: Column) -> Column:
+def _sources(text: str) -> str:
     """A set without its numbers: a colon stands for the intervals of a source."""
-    return fn.when(is_formed(text), fn.regexp_replace(text, "(:[0-9][0-9-]*)+", ":"))
+    return f"if({is_formed(text)}, regexp_replace({text}, '(:[0-9][0-9-]*)+', ':'), null)"
 
 
 def _add(found: Survey, row: Row) -> None:

@@ -69,10 +69,10 @@ def make(what: int, rows: DataFrame, names: Collection[str], *more: Column) -> D
     )
 
 
-def is_plain(text: Column) -> Column:
-    """Whether a text is a set that `gtid_columns` can unite."""
-    turned = fn.exists(gtid_columns.intervals(text), lambda span: span["low"] > span["high"])
-    return gtid_columns.is_formed(text) & ~turned
+def is_plain(text: str) -> str:
+    """SQL: whether a text is a set that `gtid_columns` can unite."""
+    turned = f"exists({gtid_columns.intervals(text)}, span -> span.low > span.high)"
+    return f"({gtid_columns.is_formed(text)} and not {turned})"
 
 
 def merged(facts: DataFrame, *more: str) -> DataFrame:
@@ -92,7 +92,7 @@ def merged(facts: DataFrame, *more: str) -> DataFrame:
     when = {f"at_{name}": fn.when(alone, fn.col(name)).otherwise(0) for name in TIMES[1:]}
     keys = [*KEY, *more, *when]
     # Each text that Spark cannot unite is a group of its own, until all others are united.
-    odd = fn.when((text != "") & ~is_plain(text), text)
+    odd = fn.when((text != "") & ~fn.expr(is_plain("gtids")), text)
     united = gtid_columns.united(
         facts.withColumns({**when, "odd": odd}), [*keys, "odd"], "gtids", latest=LATEST
     )

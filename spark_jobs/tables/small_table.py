@@ -1,4 +1,4 @@
-"""Writes small tables as Parquet in the driver, without Spark's workers."""
+"""Makes small tables, and writes them as Parquet, in the driver without Spark's workers."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -53,6 +54,19 @@ def to_arrow(schema: StructType) -> pa.Schema:
 def published_arrow(schema: StructType) -> pa.Schema:
     """The Arrow schema for a table as people query it (`timestamps`)."""
     return to_arrow(published_schema(schema))
+
+
+def local(
+    spark: SparkSession, rows: Sequence[Mapping[str, object]], schema: StructType
+) -> DataFrame:
+    """Make a table that is part of a query's plan; Spark would read one made of rows in a job.
+
+    Args:
+        spark: a session.
+        rows: values by the names of columns.
+        schema: the columns of `rows`.
+    """
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), to_arrow(schema)), schema)
 
 
 def write(rows: Sequence[Mapping[str, object]], schema: StructType, folder: Path) -> None:

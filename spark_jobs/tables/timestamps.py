@@ -8,8 +8,7 @@ stay whole microseconds, and keep their names.
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType, TimestampType
 
 _POINTS: Final = frozenset(
@@ -51,9 +50,7 @@ def _published_type(kind: DataType) -> DataType:
 
 def published(table: DataFrame) -> DataFrame:
     """Convert a table that the audit has computed to one that people query."""
-    return table.select(
-        *(_converted(fn.col(field.name), field, back=False) for field in table.schema)
-    )
+    return table.selectExpr(*(_converted(field.name, field, back=False) for field in table.schema))
 
 
 def computed(table: DataFrame, schema: StructType) -> DataFrame:
@@ -63,31 +60,30 @@ def computed(table: DataFrame, schema: StructType) -> DataFrame:
         table: columns of `published_schema` of the schema.
         schema: the columns of the result.
     """
-    return table.select(
-        *(_converted(fn.col(published_name(field.name)), field, back=True) for field in schema)
+    return table.selectExpr(
+        *(_converted(published_name(field.name), field, back=True) for field in schema)
     )
 
 
-def _converted(column: Column, field: StructField, *, back: bool) -> Column:
-    """Convert a column of the audit's table, or convert it back; `field` is that of the audit."""
+def _converted(value: str, field: StructField, *, back: bool) -> str:
+    """SQL that converts a column of the audit, or converts it back, under its new name."""
     name = field.name if back else published_name(field.name)
+    return f"{_value(value, field, back=back)} as `{name}`"
+
+
+def _value(value: str, field: StructField, *, back: bool) -> str:
     if field.name in _POINTS:
-        column = fn.unix_micros(column) if back else fn.timestamp_micros(column)
-    elif isinstance(field.dataType, ArrayType) and isinstance(
+        return f"{'unix_micros' if back else 'timestamp_micros'}({value})"
+    if isinstance(field.dataType, ArrayType) and isinstance(
         items := field.dataType.elementType, StructType
     ):
-        column = fn.transform(column, lambda item: _struct(item, items, back=back))
-    return column.alias(name)
-
-
-def _struct(value: Column, schema: StructType, *, back: bool) -> Column:
-    names = (published_name(field.name) if back else field.name for field in schema)
-    return fn.struct(
-        *(
-            _converted(value[name], field, back=back)
-            for name, field in zip(names, schema, strict=True)
+        names = (published_name(item.name) if back else item.name for item in items)
+        parts = (
+            _converted(f"item.{name}", item, back=back)
+            for name, item in zip(names, items, strict=True)
         )
-    )
+        return f"transform({value}, item -> struct({', '.join(parts)}))"
+    return value
 
 
 def published_row(row: Mapping[str, object]) -> dict[str, object]:

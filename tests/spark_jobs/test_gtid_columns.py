@@ -65,17 +65,16 @@ def rows(spark: "SparkSession") -> "dict[str | None, Row]":
     """What Spark says of each text."""
     every = [(text,) for text in {*texts(Random(1)), *UNORDERED, *ODD}]
     given = spark.createDataFrame([*every, (None,)], "text string")
-    text = fn.col("text")
     told = BOUNDS.of(
         given.withColumns(
             {
                 "cluster": fn.lit("c"),
-                "formed": gtid_columns.is_formed(text),
-                "spans": gtid_columns.intervals(text),
+                "formed": fn.expr(gtid_columns.is_formed("text")),
+                "spans": fn.expr(gtid_columns.intervals("text")),
             }
         ),
         "text",
-    ).withColumns({f"prefix_{k}": BOUNDS.prefix("text", k) for k in BOUNDS.numbers})
+    ).withColumns({f"prefix_{k}": fn.expr(BOUNDS.prefix("text", k)) for k in BOUNDS.numbers})
     return {row.text: row for row in told.collect()}
 
 

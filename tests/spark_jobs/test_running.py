@@ -8,12 +8,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.sql import functions as fn
-
 from spark_jobs.running import Kind, Order, running
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.not_fast, pytest.mark.timeout(300)]
 
@@ -42,10 +40,8 @@ def test_what_rows_up_to_each_amount_to(
         for at in random.sample(range(200), 150)
     ]
     kinds: tuple[Kind, ...] = ("max", "min", "sum", "xor")
-    values: dict[str, tuple[Kind, Column]] = {
-        f"the_{kind}": (kind, fn.col("value")) for kind in kinds
-    }
-    bucket = None if width is None else fn.floor(fn.col("at") / width)
+    values: dict[str, tuple[Kind, str]] = {f"the_{kind}": (kind, "value") for kind in kinds}
+    bucket = None if width is None else f"floor(at / {width})"
     order = Order(["group"], ("at",), including=including, bucket=bucket)
     given = spark.createDataFrame(rows, "group int, at int, value int")
     found = running(given, order, values).select(*given.columns, *values).collect()
