@@ -101,25 +101,26 @@ def judge(
         timed = judged.timed
         arrived = during(once.records, "arrived_us")
         statements = arrived.where("kind = 'statement'")
-        told = during(log.lines.parsed.where("fault is null"), "arrived_us").select("line")
-        lagging = replication.told(told).persist()
-        persisted.append(lagging)
-        replicated = rows_of(replication.transform(lagging)) if survey.lagging else []
-        hourly = rows_of(replication.by_hour(lagging)) if survey.lagging else []
+        replicated, hourly = [], []
+        if survey.lagging:
+            told = during(log.lines.parsed.where("fault is null"), "arrived_us").select("line")
+            lagging = replication.told(told).persist()
+            persisted.append(lagging)
+            replicated = rows_of(replication.transform(lagging))
+            hourly = rows_of(replication.by_hour(lagging))
         minutes = rows_of(lag_analysis.minutes(statements))
         worst = [row["minute_us"] for row in minutes if isinstance(row["minute_us"], int)]
         written = rows_of(lag_analysis.written(statements, worst)) if worst else []
         mix = rows_of(routing_mix.mix(statements))
         waits = rows_of(lag_analysis.waits(statements))
         has_errors = any(row["errors"] or row["lost"] for row in mix)
-        has_fallbacks = any(row["fell_back"] for row in waits)
+        has_fallbacks = any(row["fell_back"] for row in mix)
+        fell_back = rows_of(routing_mix.fallbacks(statements)) if has_fallbacks else []
+        pinned = rows_of(routing_mix.pinned(statements)) if routing_mix.may_be_pinned(mix) else []
         verdicts = rows_of(verdict_counts.transform(judged.reads))
         told_verdicts = {row["verdict"] for row in verdicts}
-        lost = keep(
-            rows_of(during(primary_history.lost(judged.history.past), "asked_us")),
-            schema.LOST,
-            "lost",
-        )
+        losses = during(primary_history.lost(judged.history.past), "asked_us")
+        lost = keep(rows_of(losses) if judged.history.has_lost else [], schema.LOST, "lost")
         is_violated = Verdict.VIOLATION.value in told_verdicts
         incidents = causes.find(judged, lost, is_violated=is_violated)
         undecided = []
@@ -129,11 +130,9 @@ def judge(
             )
         first = [incident.read for incident in divide(incidents, SHOWN)[0]]
         drawn = [*(read for read in first if read is not None), *undecided]
-        scenes = related_records.transform(
-            timed, spark.createDataFrame([read.as_dict() for read in drawn], schema.JUDGED)
-        )
+        drawn_reads = small_table.local(spark, [read.as_dict() for read in drawn], schema.JUDGED)
         past_proxies = unreported.count(
-            survey, arrived, clusters.column(judged.history.clusters), judged.history.clusters
+            survey, arrived, clusters.of_record(judged.history.clusters), judged.history.clusters
         )
         return Findings(
             log=log.name,
@@ -155,7 +154,7 @@ def judge(
             verdicts=keep(verdicts, schema.VERDICTS, "verdicts"),
             lost=lost,
             undecided=undecided,
-            scenes=collect(scenes) if drawn else [],
+            scenes=collect(related_records.transform(timed, drawn_reads)) if drawn else [],
             understated=sum(int(str(row["understated"])) for row in verdicts),
             lag=keep(rows_of(lag_analysis.lag(judged.reads)), schema.LAG, "lag"),
             replication=keep(replicated, schema.REPLICATION, "replication"),
@@ -168,7 +167,7 @@ def judge(
             foregone=keep(
                 lag_analysis.foregone(
                     rows_of(lag_analysis.exposed(judged.reads)),
-                    rows_of(lag_analysis.late(statements)) if has_fallbacks else [],
+                    fell_back,
                     rows_of(lag_analysis.probes(arrived))[0],
                     replicated,
                 ),
@@ -177,21 +176,13 @@ def judge(
             ),
             growth=keep(rows_of(gtid_growth.growth(arrived)), report_schema.GROWTH, "growth"),
             pinned=keep(
-                rows_of(routing_mix.pinned(statements, "digest", "user")),
-                report_schema.PINNED,
-                "pinned",
+                [row for row in pinned if not row["by_user"]], report_schema.PINNED, "pinned"
             ),
             pinned_users=keep(
-                rows_of(routing_mix.pinned(statements, "user")),
-                report_schema.PINNED,
-                "pinned_users",
+                [row for row in pinned if row["by_user"]], report_schema.PINNED, "pinned_users"
             ),
             mix=keep(mix, schema.MIX, "mix"),
-            fallbacks=keep(
-                rows_of(routing_mix.fallbacks(statements)),
-                schema.FALLBACKS,
-                "fallbacks",
-            ),
+            fallbacks=keep(fell_back, schema.FALLBACKS, "fallbacks"),
             errors=keep(
                 rows_of(routing_mix.errors(statements)) if has_errors else [],
                 schema.ERRORS,

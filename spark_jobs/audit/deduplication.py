@@ -96,7 +96,8 @@ def look(spark: "SparkSession", log: "Log", persisted: list["DataFrame"]) -> Ded
         found.add_servers(survey.look(_as_parsed(before.records), None, None))
     if log.period is not None:
         numbered = numbered.withColumn("is_judged", statement.judged_in(log.period))
-    return Deduplicated(found, counts, numbered.select(NUMBERED.names), repeats, before, log.period)
+    records = numbered.selectExpr(*NUMBERED.names)
+    return Deduplicated(found, counts, records, repeats, before, log.period)
 
 
 def _as_parsed(records: "DataFrame") -> "DataFrame":

@@ -19,6 +19,7 @@ from spark_jobs.reads import consistency_audit, plain_reads
 from spark_jobs.reads.plain_reads import Known
 from spark_jobs.records.survey import Server, Survey
 from spark_jobs.scratch import rewritten
+from spark_jobs.sql import among
 from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import JUDGED, PROCEDURE, TELLING
 from spark_jobs.tables.timestamps import published
@@ -82,14 +83,14 @@ def reach(
     suspects = None
     if found.ahead is None:  # some clock was set back: no comparison of times holds
         left = timed.where("is_judged").withColumn("cluster", clusters.column(history.clusters))
-        left = left.select(*plain_reads.LEFT)
+        left = left.selectExpr(*plain_reads.LEFT)
         reads = consistency_audit.write(timed, history, folder, error_us, unsteady)
     else:
         reads, left = _plain(timed, known, folder, scratch)
         if not left.isEmpty():
             reads = consistency_audit.write(timed, history, folder, error_us, unsteady, left)
         suspects = procedure_suspects.find(timed, known, _changed(log.survey), persisted)
-    lapsed, lapses = timed.sparkSession.createDataFrame([], PROCEDURE), 0
+    lapsed, lapses = small_table.local(timed.sparkSession, [], PROCEDURE), 0
     if suspects is None or suspects:
         lapsed = procedure.transform(
             timed, error_us, unsteady, suspects, persisted, history.since_us
@@ -124,12 +125,12 @@ def _plain(
         unbacked = rewritten(plain_reads.unbacked(timed, known), scratch / "unbacked")
         settled = plain_reads.settle(timed, known, None if unbacked.isEmpty() else unbacked)
         settled = rewritten(settled, scratch / "settled")
-        plain = settled.where("verdict is not null").select(JUDGED.names)
+        plain = settled.where("verdict is not null").drop("owed_in", "cluster")
         published(plain).write.mode("overwrite").parquet(str(folder))
         left = plain_reads.left(settled)
     else:
         small_table.write([], JUDGED, folder)
-        left = timed.where("false").select(*plain_reads.LEFT)
+        left = timed.where("false").selectExpr(*plain_reads.LEFT)
     return consistency_audit.kept(timed.sparkSession, folder), left
 
 
@@ -159,8 +160,9 @@ def prepared(
         timed = rewritten(bounded, scratch / "bounded")
         learned = _learned(timed, log, found, bounds, error_us, since_us)
     history = primary_history.learn(timed, error_us, learned, since_us)
-    persisted.append(history.past)
-    history = replace(history, past=rewritten(history.past, scratch / "past"))
+    if learned is None or learned.has_events:
+        persisted.append(history.past)
+        history = replace(history, past=rewritten(history.past, scratch / "past"))
     has_open = bool(survey.unnamed or log.counts.holes or before is not None)
     return timed, Known(
         survey=survey, history=history, bounds=bounds, has_open=has_open, error_us=error_us
@@ -178,7 +180,6 @@ def _learned(
     """What is known of the primaries already."""
     survey = log.survey
     known, unplaced = clusters.group(survey.named)
-    cluster = clusters.column(known)
     primaries: defaultdict[str, set[Server]] = defaultdict(set)
     for run, server, role in survey.servers:
         if role == "primary":
@@ -197,10 +198,10 @@ def _learned(
     is_open = bool(survey.unnamed or log.counts.holes or log.counts.missing or log.before)
     telling = None
     if is_open or loud:
-        opened = fn.col("hole") | fn.col("is_unnamed") | (fn.col("missing") > 0)
-        wrote = (fn.col("kind") == "statement") & (fn.col("named") != "")
-        wrote &= (fn.col("role") == "primary") & cluster.isin(*loud)
-        telling = timed.where(opened | wrote | fn.col("whole").isNotNull()).select(TELLING.names)
+        loudly = among(clusters.of_record(known), loud)
+        wrote = f"kind = 'statement' and named != '' and role = 'primary' and {loudly}"
+        told = f"hole or is_unnamed or missing > 0 or whole is not null or {wrote}"
+        telling = timed.where(told).selectExpr(*TELLING.names)
     return primary_history.Known(known, unplaced, reigns, frozenset(quiet), telling)
 
 

@@ -8,14 +8,24 @@ cluster's first whole set or after its last is not counted.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_jobs import gtid_columns
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
 from spark_jobs.records.survey import Survey
+from spark_jobs.tables import small_table
+
+_SPAN: Final = (
+    StructType()
+    .add("cluster", StringType())
+    .add("source", StringType())
+    .add("start", LongType())
+    .add("end", LongType())
+)
 
 
 class Unreported(NamedTuple):
@@ -43,14 +53,14 @@ class Unreported(NamedTuple):
 
 
 def count(
-    found: Survey, records: DataFrame, cluster: Column, clusters: Mapping[str, str]
+    found: Survey, records: DataFrame, cluster: str, clusters: Mapping[str, str]
 ) -> Unreported:
     """Compare the growth of primaries' whole sets with what records name; this may run a job.
 
     Args:
         found: the survey of some records.
         records: NUMBERED of these records, in the judged period.
-        cluster: the cluster of a record.
+        cluster: SQL for the cluster of a record.
         clusters: the cluster of each proxy.
     """
     bounds = sorted(
@@ -67,30 +77,23 @@ def count(
     return Unreported(max(0, grew - named), found.nameless)
 
 
-def _named(records: DataFrame, cluster: Column, spans: Sequence[tuple[str, str, int, int]]) -> int:
+def _named(records: DataFrame, cluster: str, spans: Sequence[tuple[str, str, int, int]]) -> int:
     """How many GTIDs within some spans records name; a GTID that several name counts once.
 
     Args:
         records: NUMBERED.
-        cluster: the cluster of a record.
+        cluster: SQL for the cluster of a record.
         spans: cluster, source, and a half-open span of numbers.
     """
-    spark = records.sparkSession
-    table = spark.createDataFrame(
-        list(spans), "cluster string, source string, start long, end long"
-    )
+    rows = [dict(zip(_SPAN.names, span, strict=True)) for span in spans]
     intervals = (
-        records.where(fn.col("own_gtids") != "")
-        .select(
-            cluster.alias("cluster"), fn.expr(f"explode({gtid_columns.intervals('own_gtids')})")
-        )
-        .select("cluster", "col.*")
+        records.where("own_gtids != ''")
+        .selectExpr(f"{cluster} as cluster", f"inline({gtid_columns.intervals('own_gtids')})")
         .distinct()
     )
-    low, high = fn.greatest("low", "start"), fn.least(fn.col("high") + 1, fn.col("end"))
-    inside = intervals.join(fn.broadcast(table), ["cluster", "source"]).select(
-        (high - low).alias("size")
-    )
+    inside = intervals.join(
+        fn.broadcast(small_table.local(records.sparkSession, rows, _SPAN)), ["cluster", "source"]
+    ).selectExpr("least(high + 1, end) - greatest(low, start) as size")
     row = inside.where("size > 0").agg(fn.sum("size")).collect()[0]
     return int(row[0] or 0)
 

@@ -60,16 +60,14 @@ def of_record(clusters: Mapping[str, str]) -> str:
     return f"map({names})[proxy]"
 
 
-def concerned(clusters: Mapping[str, str], unplaced: Collection[str], doubtful: Column) -> Column:
-    """The clusters that a record may concern: its own; all, if it is doubtful and unplaced.
+def concerned(clusters: Mapping[str, str], unplaced: Collection[str], doubtful: str) -> str:
+    """SQL for the clusters that a record may concern: its own; all, if it is doubtful and unplaced.
 
     Args:
         clusters: the cluster of each proxy.
         unplaced: clusters without a primary, which may be part of any other.
         doubtful: whether the record leaves open what was committed.
     """
-    own = column(clusters)
-    if not unplaced:
-        return fn.array(own)
-    every = fn.expr(f"array({', '.join(map(sql.literal, sorted(set(clusters.values()))))})")
-    return fn.when(own.isin(*unplaced) & doubtful, every).otherwise(fn.array(own))
+    own = of_record(clusters)
+    every = ", ".join(map(sql.literal, sorted(set(clusters.values()))))
+    return f"if({sql.among(own, unplaced)} and {doubtful}, array({every}), array({own}))"

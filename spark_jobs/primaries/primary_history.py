@@ -27,6 +27,7 @@ from pyspark.sql import functions as fn
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primaries import clusters, pruned_events
 from spark_jobs.primaries.primary_snapshots import GAP, OPEN, REIGN, TIDE, WROTE, PrimarySnapshots
+from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import EVENTS, LOST, PAST, REIGNS, RUN
 
 
@@ -106,6 +107,7 @@ class History:
         gaps: by "cluster" or "proxy" and its name.
         successions: when a run first sent a statement to a primary that was not its first, by
             RUN and server_uuid.
+        has_lost: whether acknowledged writes are lost.
         past: PAST.
         since_us: the order of events is known from then on (`state`).
     """
@@ -116,6 +118,7 @@ class History:
     confirmations: Mapping[tuple[str, str | None], Sequence[Confirmation]]
     gaps: Mapping[tuple[str, str], Gaps]
     successions: Mapping[tuple[object, ...], int]
+    has_lost: bool
     past: DataFrame = field(repr=False)
     since_us: int = 0
 
@@ -157,6 +160,12 @@ class Known:
     quiet: frozenset[str]
     telling: DataFrame | None = field(repr=False)
 
+    @property
+    def has_events(self) -> bool:
+        """Whether anything is known of which something may follow."""
+        servers = Counter(key[:3] for key in {reign[:4] for reign in self.reigns})
+        return self.telling is not None or max(servers.values(), default=0) > 1
+
 
 def learn(
     records: DataFrame, clock_error_us: int = 0, known: Known | None = None, since_us: int = 0
@@ -175,14 +184,19 @@ def learn(
         past = transform(records, clusters_, unplaced, clock_error_us).persist()
     else:
         clusters_, unplaced = known.clusters, known.unplaced
-        past = _of_known(records.sparkSession, known, clock_error_us).persist()
+        past = _of_known(records.sparkSession, known, clock_error_us)
+        if known.has_events:
+            past.persist()
     terms: defaultdict[str, list[Term]] = defaultdict(list)
     confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
     gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
     successions: dict[tuple[object, ...], int] = {}
-    wanted = fn.col("what").isin("term", "confirmed", "gap", "succeeded")
-    for row in past.where(wanted).collect():
-        if row.what == "term":
+    has_lost = False
+    wanted = "what in ('term', 'confirmed', 'gap', 'succeeded', 'lost')"
+    for row in past.where(wanted).drop("writes").collect():
+        if row.what == "lost":
+            has_lost = True
+        elif row.what == "term":
             term = Term(row.at_us, row.until_us, row.gtids, row.server_uuid)
             terms[row.cluster].append(term)
         elif row.what == "succeeded":
@@ -205,6 +219,7 @@ def learn(
         confirmations={key: sorted(of_server) for key, of_server in confirmations.items()},
         gaps={key: Gaps(of_group) for key, of_group in gaps.items()},
         successions=successions,
+        has_lost=has_lost,
         past=past,
         since_us=since_us,
     )
@@ -220,10 +235,10 @@ def lost(past: DataFrame) -> DataFrame:
         LOST.
     """
     return (
-        past.where(fn.col("what") == "lost")
-        .withColumn("asked_us", fn.col("until_us"))
+        past.where("what = 'lost'")
+        .withColumnRenamed("until_us", "asked_us")
         .orderBy("asked_us", *RUN, "seq")
-        .select(LOST.names)
+        .selectExpr(*LOST.names)
     )
 
 
@@ -244,22 +259,20 @@ def transform(
     """
     events = _events(records, known, unplaced, clock_error_us)
     reigns = (
-        records.where((fn.col("role") == "primary") & (fn.col("outcome") != "lost"))
+        records.where("role = 'primary' and outcome != 'lost'")
         .groupBy(*Reign._fields[:-2])
-        .agg(fn.min("dispatched_us").alias("from_us"), fn.max("dispatched_us").alias("to_us"))
+        .agg(fn.expr("min(dispatched_us) as from_us"), fn.expr("max(dispatched_us) as to_us"))
     )
     return _in_order(events, reigns, known)
 
 
 def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFrame:
     """Make PAST of what is known."""
-    servers = Counter({reign[:4] for reign in known.reigns})
-    alone = max(Counter(key[:3] for key in servers).values(), default=0) < 2
-    if known.telling is None and alone:
-        return spark.createDataFrame([], PAST)
-    reigns = spark.createDataFrame(list(known.reigns), REIGNS)
+    if not known.has_events:
+        return small_table.local(spark, [], PAST)
+    reigns = small_table.local(spark, [reign._asdict() for reign in known.reigns], REIGNS)
     if known.telling is None:
-        return _in_order(spark.createDataFrame([], EVENTS), reigns, known.clusters)
+        return _in_order(small_table.local(spark, [], EVENTS), reigns, known.clusters)
     events = _events(known.telling, known.clusters, known.unplaced, clock_error_us)
     return _in_order(pruned_events.prune(events, known.quiet), reigns, known.clusters)
 
@@ -268,53 +281,51 @@ def _events(
     records: DataFrame, known: Mapping[str, str], unplaced: frozenset[str], clock_error_us: int
 ) -> DataFrame:
     """Make `primary_snapshots.Event` of records."""
-    statement, what = fn.col("kind") == "statement", fn.col("what")
-    unnamed, ended = fn.col("is_unnamed"), fn.col("ended_us")
-    wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
+    cluster = clusters.of_record(known)
     happened = (
-        fn.when(wrote, WROTE),
-        fn.when(statement & (fn.col("hole") | unnamed), OPEN),
-        fn.when(fn.col("missing") > 0, GAP),
-        fn.when(fn.col("whole").isNotNull(), TIDE),
+        f"if(kind = 'statement' and named != '' and role <=> 'primary', {WROTE}, null)",
+        f"if(kind = 'statement' and (hole or is_unnamed), {OPEN}, null)",
+        f"if(missing > 0, {GAP}, null)",
+        f"if(whole is not null, {TIDE}, null)",
     )
-    cluster = clusters.column(known)
-    doubtful = what.isin(OPEN, GAP)
     # In other clusters, what is left open counts like a gap: no read there depends on this record.
-    abroad = fn.col("cluster") != cluster
+    abroad = f"cluster != {cluster}"
     # Missing records may be of writes on any primary of that time.
-    nobodys = (what == GAP) | ((what == OPEN) & ~unnamed)
-    at = (
-        fn.when((what == WROTE) | ((what == OPEN) & unnamed), ended + fn.lit(clock_error_us))
-        .when(what == TIDE, fn.col("dispatched_us"))
-        .when((what == OPEN) & ~unnamed, fn.col("arrived_us"))
-        .otherwise(ended)
-    )
+    nobodys = f"(what = {GAP} or what = {OPEN} and not is_unnamed)"
+    made = {
+        "at_us": f"""case
+            when what = {WROTE} or what = {OPEN} and is_unnamed then ended_us + {clock_error_us}
+            when what = {TIDE} then dispatched_us
+            when what = {OPEN} then arrived_us else ended_us end""",
+        "what": f"if({abroad}, {GAP}, what)",
+        "server_uuid": f"if({nobodys} or {abroad}, null, server_uuid)",
+        "is_whole": "own_gtids = ''",
+        "gtids": f"if(what = {TIDE}, whole, named)",
+    }
+    concerned = clusters.concerned(known, unplaced, f"what in ({OPEN}, {GAP})")
     return (
-        records.withColumn("what", fn.explode(fn.array_compact(fn.array(*happened))))
-        .withColumn("cluster", fn.explode(clusters.concerned(known, unplaced, doubtful)))
-        .withColumns({"at_us": at, "is_whole": fn.col("own_gtids") == ""})
-        .withColumn("server_uuid", fn.when(~nobodys & ~abroad, fn.col("server_uuid")))
-        .withColumn("what", fn.when(abroad, GAP).otherwise(what))
-        .withColumn("gtids", fn.when(what == TIDE, fn.col("whole")).otherwise(fn.col("named")))
-        .select(EVENTS.names)
+        records.selectExpr("*", f"explode(array_compact(array({', '.join(happened)}))) as what")
+        .withColumn("cluster", fn.expr(f"explode({concerned})"))
+        .selectExpr(*(f"{made[name]} as {name}" if name in made else name for name in EVENTS.names))
     )
 
 
 def _in_order(events: DataFrame, reigns: DataFrame, known: Mapping[str, str]) -> DataFrame:
     """Make PAST of `primary_snapshots.Event` and Reign."""
-    zero, none = fn.lit(0), fn.lit(None)
-    begun = reigns.withColumnsRenamed({"from_us": "at_us", "to_us": "ended_us"}).withColumns(
-        {
-            "cluster": clusters.column(known),
-            "session": zero,
-            "seq": zero,
-            "what": fn.lit(REIGN),
-            "since_us": zero,
-            "digest": none,
-            "is_whole": fn.lit(False),
-            "gtids": none,
-        }
+    made = {
+        "cluster": clusters.of_record(known),
+        "session": "0L",
+        "seq": "0L",
+        "at_us": "from_us",
+        "what": f"{REIGN}",
+        "ended_us": "to_us",
+        "since_us": "0L",
+        "digest": "null",
+        "is_whole": "false",
+        "gtids": "null",
+    }
+    begun = reigns.selectExpr(
+        *(f"{made[name]} as {name}" if name in made else name for name in EVENTS.names)
     )
     order = ("at_us", "what", *RUN, "seq")
-    all_events = events.unionAll(begun.select(EVENTS.names))
-    return ordered_pass(all_events, ("cluster",), order, PrimarySnapshots, PAST)
+    return ordered_pass(events.unionAll(begun), ("cluster",), order, PrimarySnapshots, PAST)

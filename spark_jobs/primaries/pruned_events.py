@@ -7,15 +7,12 @@ which may lower the bound.
 """
 
 from collections.abc import Collection
-from typing import Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from spark_jobs.primaries.primary_snapshots import GAP, OPEN, TIDE
+from spark_jobs.sql import among
 from spark_jobs.tables.schema import EVENTS
-
-_ORDER: Final = ("at_us", "what")
 
 
 def prune(events: DataFrame, quiet: Collection[str]) -> DataFrame:
@@ -28,21 +25,19 @@ def prune(events: DataFrame, quiet: Collection[str]) -> DataFrame:
     Returns:
         The same columns.
     """
-    what, calm = fn.col("what"), fn.col("cluster").isin(*quiet, "")
-    is_open = what.isin(OPEN, GAP)
+    is_open = f"what in ({OPEN}, {GAP})"
+    calm = among("cluster", (*quiet, ""))
     before = (
-        Window.partitionBy("cluster")
-        .orderBy(*_ORDER)
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
+        "over (partition by cluster order by at_us, what "
+        "rows between unbounded preceding and 1 preceding)"
     )
-    opened_us = fn.max(fn.when(is_open, fn.col("at_us"))).over(before)
-    told_us = fn.max(fn.when(what == TIDE, fn.col("at_us"))).over(before)
-    first = fn.coalesce(opened_us >= fn.coalesce(told_us, fn.lit(0)), fn.lit(False))
-    until_us = fn.max(fn.when(fn.col("first"), fn.col("ended_us"))).over(before)
+    opened_us = f"max(if({is_open}, at_us, null)) {before}"
+    told_us = f"max(if(what = {TIDE}, at_us, null)) {before}"
+    first = f"what = {TIDE} and coalesce({opened_us} >= coalesce({told_us}, 0), false)"
     bounding = (
-        events.where(calm & (is_open | (what == TIDE)))
-        .withColumn("first", (what == TIDE) & first)
-        .withColumn("until_us", until_us)
-        .where(is_open | fn.col("first") | (fn.col("at_us") <= fn.col("until_us")))
+        events.where(f"{calm} and ({is_open} or what = {TIDE})")
+        .selectExpr("*", f"{first} as first")
+        .selectExpr("*", f"max(if(first, ended_us, null)) {before} as until_us")
+        .where(f"{is_open} or first or at_us <= until_us")
     )
-    return events.where(~calm).unionAll(bounding.select(EVENTS.names))
+    return events.where(f"not {calm}").unionAll(bounding.selectExpr(*EVENTS.names))

@@ -14,8 +14,6 @@ evidence covers it. From then on it lacks nothing that the mark bounds.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from operator import and_
 from typing import ClassVar, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row
@@ -25,7 +23,7 @@ from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primaries import clusters
 from spark_jobs.primaries.primary_history import History, Term
-from spark_jobs.tables.schema import BACKING, NUMBERED, RUN
+from spark_jobs.tables.schema import BACKING, RUN
 
 _MOST: Final = 256
 """If more intervals of a claim than these are unbacked, the whole claim counts as unbacked."""
@@ -50,97 +48,74 @@ def transform(records: DataFrame, history: History, reads: DataFrame | None = No
         BACKING: one row per such read that a replica answered, and one per record that left
         something open.
     """
-    events = _events(records.select(NUMBERED.names), history)
+    events = _events(records, history)
     if reads is not None:
         events = _of(events, reads)
     handler = type("_RunWithTerms", (_Run,), {"terms": dict(history.terms)})
     weighed = ordered_pass(events, RUN, ("at_us", "what", "seq"), handler, BACKING)
-    bounds = history.past.where(fn.col("what") == "bound").select(
-        *RUN,
-        "seq",
-        fn.lit(None).cast("string").alias("unbacked"),
-        fn.lit(None).cast("long").alias("reached"),
-        "mark",
+    bounds = history.past.where("what = 'bound'").selectExpr(
+        *RUN, "seq", "null as unbacked", "null as reached", "mark"
     )
     key = (*RUN, "seq")
-    rest = [fn.max(name).alias(name) for name in BACKING.names if name not in key]
-    return weighed.unionAll(bounds).groupBy(*key).agg(*rest).select(BACKING.names)
+    rest = (fn.expr(f"max({name}) as {name}") for name in BACKING.names if name not in key)
+    return weighed.unionAll(bounds).groupBy(*key).agg(*rest)
 
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
     """Keep the events of these reads, and of the servers that answered them."""
     keys = fn.broadcast(reads.select(*RUN, "seq"))
-    servers = ("server_uuid", "incarnation")
-    named = reads.where("server_uuid is not null").select(*RUN, *servers).distinct()
-    same = reduce(
-        and_,
-        (fn.col(f"shown.{name}").eqNullSafe(fn.col(f"named.{name}")) for name in (*RUN, *servers)),
-    )
-    what = fn.col("what")
-    shown = events.where(what == _SHOWN).alias("shown")
+    servers = (*RUN, "server_uuid", "incarnation")
+    named = reads.where("server_uuid is not null").select(*servers).distinct()
+    same = " and ".join(f"shown.{name} <=> named.{name}" for name in servers)
+    shown = events.where(f"what = {_SHOWN}").alias("shown")
+    asked = events.where(f"what = {_READ}").join(keys, [*RUN, "seq"], "left_semi")
     return (
-        events.where(what == _MARK)
-        .unionAll(
-            events.where(what == _READ)
-            .join(keys, [*RUN, "seq"], "left_semi")
-            .select(*_Event._fields)
-        )
-        .unionAll(
-            shown.join(fn.broadcast(named).alias("named"), same, "left_semi").select("shown.*")
-        )
+        events.where(f"what = {_MARK}")
+        .unionAll(asked.selectExpr(*_Event._fields))
+        .unionAll(shown.join(fn.broadcast(named).alias("named"), fn.expr(same), "left_semi"))
     )
 
 
 def _events(records: DataFrame, history: History) -> DataFrame:
-    cluster = clusters.column(history.clusters).alias("cluster")
-    proof, proof_set, kind = fn.col("proof"), fn.col("proof_set"), fn.col("kind")
-    ended, dispatched = fn.col("ended_us"), fn.col("dispatched_us")
-    statement, evidence = kind == "statement", fn.col("evidence")
-    on_replica = fn.col("role").eqNullSafe("replica")
+    cluster = f"{clusters.of_record(history.clusters)} as cluster"
     kinds = (
-        fn.when(kind == "proof", "proof"),
-        fn.when(statement & (proof == "waited"), "wait"),
-        fn.when(statement & (fn.col("observed") != ""), "report"),
-        fn.when(fn.col("is_read") & on_replica, "read"),
+        "if(kind = 'proof', 'proof', null)",
+        "if(kind = 'statement' and proof = 'waited', 'wait', null)",
+        "if(kind = 'statement' and observed != '', 'report', null)",
+        "if(is_read and role <=> 'replica', 'read', null)",
     )
     # A read that waited ran after its own WAIT, so the WAIT counts as evidence for it. That of an
     # independent read has a record of its own.
-    waits = proof.isin("waited", "independent")
-    waited = dispatched + fn.when(waits, fn.col("wait_us")).otherwise(0)
-    shown = (
-        records.withColumn("evidence", fn.explode(fn.array_compact(fn.array(*kinds))))
-        .select(
-            *RUN,
-            "seq",
-            cluster,
-            fn.when(evidence.isin("wait", "read"), waited).otherwise(ended).alias("at_us"),
-            fn.when(evidence == "read", _READ).otherwise(_SHOWN).alias("what"),
-            "server_uuid",
-            "incarnation",
-            "session",
-            "snapshot_us",
-            fn.when(evidence == "report", fn.col("observed"))
-            .when((evidence != "read") | proof.isin("known", "independent"), proof_set)
-            .alias("gtids"),
-        )
-        .select(*_Event._fields)
+    waited = "dispatched_us + if(proof in ('waited', 'independent'), wait_us, 0)"
+    shown = records.selectExpr(
+        "*", f"explode(array_compact(array({', '.join(kinds)}))) as evidence"
+    ).selectExpr(
+        *RUN,
+        "seq",
+        cluster,
+        f"if(evidence in ('wait', 'read'), {waited}, ended_us) as at_us",
+        f"if(evidence = 'read', {_READ}, {_SHOWN}) as what",
+        "server_uuid",
+        "incarnation",
+        "session",
+        "snapshot_us",
+        """case when evidence = 'report' then observed
+                when evidence != 'read' or proof in ('known', 'independent') then proof_set end
+                as gtids""",
     )
-    nothing = fn.lit(None)
+    nothing = (f"null as {name}" for name in ("server_uuid", "incarnation", "session"))
     marks = (
-        history.past.where(fn.col("what") == "mark")
+        history.past.where("what = 'mark'")
         .select("cluster", "at_us", "mark", "gtids")
-        .join(fn.broadcast(records.select(*RUN, cluster).distinct()), "cluster")
-        .select(
+        .join(fn.broadcast(records.selectExpr(*RUN, cluster).distinct()), "cluster")
+        .selectExpr(
             *RUN,
-            fn.col("mark").alias("seq"),
+            "mark as seq",
             "cluster",
             "at_us",
-            fn.lit(_MARK).alias("what"),
-            nothing.cast("string").alias("server_uuid"),
-            *(
-                nothing.cast("long").alias(name)
-                for name in ("incarnation", "session", "snapshot_us")
-            ),
+            f"{_MARK} as what",
+            *nothing,
+            "null as snapshot_us",
             "gtids",
         )
     )

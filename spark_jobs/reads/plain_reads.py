@@ -225,12 +225,15 @@ class _Verdicts:
             reads = reads.selectExpr(
                 "*", *(f"{self._spans(name)} as {name}_spans" for name in _CLAIMS)
             )
-        promised = group_events.is_promised()
-        owes = f"({promised} and role <=> 'replica')"
+        parts = {"promised": group_events.is_promised(), "own": among("level", OWN_LEVELS)}
+        if self._own:
+            parts |= {f"{name}_covers": self._covers(name) for name in _CLAIMS}
+        reads = reads.selectExpr("*", *(f"{part} as {name}" for name, part in parts.items()))
+        owes = "(promised and role <=> 'replica')"
         plain = f"(not {owes} and level = 'BEST_EFFORT' and proof != 'waited')"
         finding = f"""case when {owes} then {self._finding()}
             when {plain} then '{Finding.BEST_EFFORT}'
-            when {self._is_primary(promised)} then '{Finding.PRIMARY}' end"""
+            when {self._is_primary()} then '{Finding.PRIMARY}' end"""
         verdict = f"if({plain}, '{Verdict.NO_PROMISE}', '{Verdict.OK}')"
         waited = f"({owes} and proof = 'waited')"
         made = {
@@ -247,21 +250,20 @@ class _Verdicts:
             *READ, *(f"{value} as {name}" for name, value in made.items()), "owed_in", "cluster"
         )
 
-    def _is_primary(self, promised: str) -> str:
+    def _is_primary(self) -> str:
         """Whether the verdict on a primary's answer depends on no other record."""
         given_up = "proof = 'none' and reason = 'wait_timeout'"
-        return f"""({promised} and role <=> 'primary' and server is not null and proof != 'waited'
+        return f"""(promised and role <=> 'primary' and server is not null and proof != 'waited'
             and not ({given_up}) and {_is_only_writer(self._known)})"""
 
     def _finding(self) -> str:
-        own = among("level", OWN_LEVELS)
         is_odd = "(required is not null and required_odd)"
         wrote_any, held, stated = self._written() if self._own else (None, None, None)
         saw_any, reaches, reaches_stated = self._shown() if self._seen else (None, None, None)
-        nothing = f"not {_either(own, wrote_any, saw_any)}"
-        sure = f"({own} or coalesce(sure, 0) > 0)" if self._seen else "true"
-        is_stated = f"(required is null or {_either(own, stated, reaches_stated)} and not {is_odd})"
-        is_held = f"({_either(own, held, reaches)} and {doubts.HAS_CLAIM} and not proof_set_odd)"
+        nothing = f"not {_either(wrote_any, saw_any)}"
+        sure = "(own or coalesce(sure, 0) > 0)" if self._seen else "true"
+        is_stated = f"(required is null or {_either(stated, reaches_stated)} and not {is_odd})"
+        is_held = f"({_either(held, reaches)} and {doubts.HAS_CLAIM} and not proof_set_odd)"
         covered = f"(not {nothing} and {sure} and {is_held} and {is_stated})"
         finding = f"""case when {covered}
             then if(proof = 'waited', '{Finding.WAITED}', '{Finding.KNOWN}')
@@ -276,15 +278,14 @@ class _Verdicts:
             "coalesce(blocked, 0) = 0",
         ]
         if self._seen:
-            sound.append(f"({own} or coalesce(blind, 0) = 0)")
+            sound.append("(own or coalesce(blind, 0) = 0)")
         return f"if({all_of(sound)}, {finding}, null)"
 
     def _written(self) -> tuple[str, str, str]:
         """Whether anything was written; whether the claim covers it, and the required set does."""
         any_ = any_of(f"top_{k} is not null" for k in self._numbers)
-        stated = self._covers("required")
-        same = f"coalesce(proof_set = required and {stated}, false)"
-        return any_, f"({same} or {self._covers('proof_set')})", stated
+        same = "coalesce(proof_set = required and required_covers, false)"
+        return any_, f"({same} or proof_set_covers)", "required_covers"
 
     def _spans(self, name: str) -> str:
         """The intervals of a set that has gaps; null for others."""
@@ -340,8 +341,8 @@ class _Verdicts:
             yield f"(owed_in != 'cluster' or not {among('cluster', history.unplaced)})"
 
 
-def _either(own: str, written: str | None, seen: str | None) -> str:
+def _either(written: str | None, seen: str | None) -> str:
     """What holds of a read that must see what was written, or what was seen."""
     if written is None or seen is None:
         return seen if written is None else written  # type: ignore[return-value]  # one is wanted
-    return f"if({own}, {written}, {seen})"
+    return f"if(own, {written}, {seen})"

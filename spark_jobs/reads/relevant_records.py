@@ -1,7 +1,5 @@
 """Finds the records that decide the verdicts on some reads: those of the reads' groups."""
 
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame
@@ -10,6 +8,7 @@ from pyspark.sql import functions as fn
 from spark_jobs.primaries import clusters
 from spark_jobs.primaries.primary_history import History
 from spark_jobs.promise import SEEN_LEVELS
+from spark_jobs.sql import among, any_of
 from spark_jobs.tables.schema import NUMBERED, SESSION
 
 _KEYS = {
@@ -43,23 +42,18 @@ def find(records: DataFrame, reads: DataFrame, history: History) -> RelevantReco
     """
     kinds = {row.owed_in for row in reads.select("owed_in").distinct().collect()}
     marked = records.withColumn("cluster", clusters.column(history.clusters))
-    sessions = reads.select(*SESSION).distinct().withColumn("in_session", fn.lit(True))
+    sessions = reads.selectExpr(*SESSION, "true as in_session").distinct()
     marked = marked.join(fn.broadcast(sessions), [*SESSION], "left")
-    deep = fn.bool_or(fn.col("level").isin(*SEEN_LEVELS))
-    counts, claims = [fn.col("in_session")], [fn.col("in_session")]
-    tells = fn.col("is_unnamed") | (fn.col("named") != "") | fn.col("whole").isNotNull()
+    counts, claims = ["in_session"], ["in_session"]
+    tells = "(is_unnamed or named != '' or whole is not null)"
     for kind in kinds & _KEYS.keys():
         # Whether some read of the group remembers what was seen; null in other groups.
-        whose = reads.where(fn.col("owed_in") == kind).groupBy(*_KEYS[kind])
-        marked = marked.join(
-            fn.broadcast(whose.agg(deep.alias(f"of_{kind}"))), [*_KEYS[kind]], "left"
-        )
-        remembers = fn.col(f"of_{kind}")
-        counts.append(remembers.isNotNull() & (remembers | tells))
-        claims.append(remembers)
-    no = fn.lit(False)
-    found = marked.where(reduce(or_, (fn.coalesce(flag, no) for flag in counts)))
-    backed = found.where(
-        fn.col("is_read") & reduce(or_, (fn.coalesce(flag, no) for flag in claims))
-    )
-    return RelevantRecords(found.select(NUMBERED.names), backed.select(NUMBERED.names))
+        deep = fn.expr(f"bool_or({among('level', SEEN_LEVELS)}) as of_{kind}")
+        whose = reads.where(f"owed_in = '{kind}'").groupBy(*_KEYS[kind]).agg(deep)
+        marked = marked.join(fn.broadcast(whose), [*_KEYS[kind]], "left")
+        counts.append(f"of_{kind} is not null and (of_{kind} or {tells})")
+        claims.append(f"of_{kind}")
+    found = marked.where(any_of(f"coalesce({flag}, false)" for flag in counts))
+    claimed = any_of(f"coalesce({flag}, false)" for flag in claims)
+    backed = found.where(f"is_read and {claimed}")
+    return RelevantRecords(found.selectExpr(*NUMBERED.names), backed.selectExpr(*NUMBERED.names))

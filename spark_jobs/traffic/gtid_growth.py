@@ -5,7 +5,9 @@ gaps stays as short as it is, however much is written; each gap that never close
 for good. A server without a binary log also keeps one row of `mysql.gtid_executed` per interval.
 """
 
-from pyspark.sql import Column, DataFrame
+from typing import Final
+
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.day import HOUR_US
@@ -22,48 +24,38 @@ def growth(records: DataFrame) -> DataFrame:
     Returns:
         GROWTH.
     """
-    statement = fn.col("kind") == "statement"
-    probed = (fn.col("kind") == "proof") & (fn.col("proof") == "probed")
-    observed = fn.when(statement & (fn.col("outcome") == "ok"), fn.col("observed"))
-    executed = fn.when(probed, fn.col("proof_set")).otherwise(observed)
-    nobody = fn.lit("")
-    server, role = fn.coalesce("server", nobody), fn.coalesce("role", nobody)
-    measured = fn.array(
+    executed = """case when kind = 'proof' and proof = 'probed' then proof_set
+        when kind = 'statement' and outcome = 'ok' then observed end"""
+    required = "if(kind = 'statement', required, null)"
+    server, role = "coalesce(server, '')", "coalesce(role, '')"
+    measured = (
         _measured("executed", executed, server, role),
-        _measured("required", fn.when(statement, fn.col("required")), nobody, nobody),
+        _measured("required", required, "''", "''"),
     )
     key = ("hour_us", "what", "server", "role")
-    sizes = ("sources", "tags", "intervals", "bytes")
     return (
-        records.select(begin_of(HOUR_US, "ended_us").alias("hour_us"), fn.inline(measured))
+        records.selectExpr(
+            f"{begin_of(HOUR_US, 'ended_us')} as hour_us", f"inline(array({', '.join(measured)}))"
+        )
         .where("gtids != ''")
-        .select(*key, *_sizes("gtids"))
+        .selectExpr(*key, *(f"bigint({size}) as {name}" for name, size in _SIZES.items()))
         .groupBy(*key)
-        .agg(fn.count("*").alias("sets"), *(fn.max(name).alias(name) for name in sizes))
+        .agg(*map(fn.expr, ("count(*) as sets", *(f"max({name}) as {name}" for name in _SIZES))))
         .orderBy("what", "server", "role", "hour_us")
-        .select(GROWTH.names)
+        .selectExpr(*GROWTH.names)
     )
 
 
-def _measured(what: str, gtids: Column, server: Column, role: Column) -> Column:
-    return fn.struct(
-        fn.lit(what).alias("what"),
-        server.alias("server"),
-        role.alias("role"),
-        gtids.alias("gtids"),
-    )
+def _measured(what: str, gtids: str, server: str, role: str) -> str:
+    return f"struct('{what}' as what, {server} as server, {role} as role, {gtids} as gtids)"
 
 
-def _sizes(gtids: str) -> list[Column]:
-    """Measure a canonical set: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon."""
-    # Only a tag has a letter after a colon.
-    tags = fn.regexp_count(gtids, fn.lit(":[a-zA-Z_]"))
-    colons, commas = (fn.length(gtids) - fn.length(fn.replace(gtids, fn.lit(sign), fn.lit("")))
-                      for sign in (":", ","))  # fmt: skip
-    found = {
-        "sources": commas + 1,
-        "tags": tags,
-        "intervals": colons - tags,
-        "bytes": fn.length(gtids),
-    }
-    return [size.cast("long").alias(name) for name, size in found.items()]
+_TAGS: Final = "regexp_count(gtids, ':[a-zA-Z_]')"
+_SIZES: Final = {
+    "sources": "length(gtids) - length(replace(gtids, ',', '')) + 1",
+    "tags": _TAGS,
+    "intervals": f"length(gtids) - length(replace(gtids, ':', '')) - {_TAGS}",
+    "bytes": "length(gtids)",
+}
+"""Sizes of a canonical set: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon, and only a
+tag has a letter after a colon."""

@@ -3,20 +3,30 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.day import HOUR_US
 from spark_jobs.promise import PROMISES
+from spark_jobs.sql import among
 from spark_jobs.tables.report_schema import HOURS, WAITS, WRITTEN
 from spark_jobs.tables.schema import LAG
 from spark_jobs.traffic.quantiles import begin_of, quantiles
-from spark_jobs.traffic.routing_mix import attempts
 
 MINUTE_US: Final = 60_000_000
 
 _WORST: Final = 10
 _WRITTEN: Final = 3
+
+_WAITED: Final = "(proof = 'waited' or wait_us > 0)"
+
+_SUMS: Final = (
+    "count(*) as reads",
+    "count(waited_us) as waited",
+    "coalesce(sum(waited_us), 0L) as wait_total_us",
+    "count(fallback_us) as fell_back",
+    "coalesce(sum(fallback_us), 0L) as fallback_total_us",
+)
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -30,16 +40,17 @@ def waits(statements: DataFrame) -> DataFrame:
     Returns:
         WAITS: the level that cost most first.
     """
+    sums = (
+        *_SUMS,
+        *quantiles("waited_us", "wait_{}_us"),
+        *quantiles("fallback_us", "fallback_{}_us"),
+    )
     return (
         _costs(statements)
         .groupBy("level")
-        .agg(
-            *_sums(),
-            *quantiles("waited_us", "wait_{}_us"),
-            *quantiles("fallback_us", "fallback_{}_us"),
-        )
+        .agg(*map(fn.expr, sums))
         .orderBy(fn.desc("wait_total_us"), "level")
-        .select(WAITS.names)
+        .selectExpr(*WAITS.names)
     )
 
 
@@ -52,13 +63,13 @@ def minutes(statements: DataFrame) -> DataFrame:
     Returns:
         MINUTES without `writes` and `written`: ten rows at most, the worst first.
     """
-    lost = fn.col("wait_total_us") + fn.col("fallback_total_us")
+    lost = "wait_total_us + fallback_total_us"
     return (
         _costs(statements)
-        .groupBy(begin_of(MINUTE_US, "arrived_us").alias("minute_us"))
-        .agg(*_sums(), fn.max("waited_us").alias("wait_max_us"))
-        .where(lost > 0)
-        .orderBy(lost.desc(), "minute_us")
+        .groupBy("minute_us")
+        .agg(*map(fn.expr, (*_SUMS, "max(waited_us) as wait_max_us")))
+        .where(f"{lost} > 0")
+        .orderBy(fn.expr(lost).desc(), "minute_us")
         .limit(_WORST)
     )
 
@@ -73,27 +84,21 @@ def written(statements: DataFrame, worst: Collection[int]) -> DataFrame:
     Returns:
         ``minute_us``, ``writes`` (how many statements wrote) and ``written`` (`MINUTES`).
     """
+    row = f"struct({', '.join(f'row.{name}' for name in WRITTEN.names)})"
+    by_rank = "partition by minute_us order by writes desc, digest, schema, user"
+    ranked = f"if(rank <= {_WRITTEN}, struct(rank, {', '.join(WRITTEN.names)}), null)"
+    found = f"transform(array_sort(collect_list({ranked})), row -> {row})"
+    kind = f"array<{WRITTEN.simpleString()}>"
     minute = begin_of(MINUTE_US, "arrived_us")
-    names = ("digest", "schema", "user")
-    by_rank = Window.partitionBy("minute_us").orderBy(fn.desc("writes"), *names)
-    statement = fn.when(fn.col("rank") <= _WRITTEN, fn.struct("rank", *WRITTEN.names))
-    ranked = fn.array_sort(fn.collect_list(statement))
     return (
-        statements.where((fn.col("class") == "write") & (fn.col("outcome") == "ok"))
-        .withColumn("minute_us", minute)
-        .where(fn.col("minute_us").isin(*worst))
-        .groupBy("minute_us", fn.coalesce("digest", fn.lit("")).alias("digest"), "schema", "user")
-        .agg(fn.count("*").alias("writes"))
-        .withColumn("rank", fn.row_number().over(by_rank))
+        statements.where("class = 'write' and outcome = 'ok'")
+        .selectExpr(f"{minute} as minute_us", "coalesce(digest, '') as digest", "schema", "user")
+        .where(f"minute_us in ({', '.join(map(str, worst))})")
+        .groupBy("minute_us", "digest", "schema", "user")
+        .agg(fn.expr("count(*) as writes"))
+        .selectExpr("*", f"row_number() over ({by_rank}) as rank")
         .groupBy("minute_us")
-        .agg(fn.sum("writes").alias("writes"), ranked.alias("ranked"))
-        .select(
-            "minute_us",
-            "writes",
-            fn.transform("ranked", lambda row: fn.struct(*(row[name] for name in WRITTEN.names)))
-            .cast(f"array<{WRITTEN.simpleString()}>")
-            .alias("written"),
-        )
+        .agg(fn.expr("sum(writes) as writes"), fn.expr(f"cast({found} as {kind}) as written"))
     )
 
 
@@ -121,22 +126,8 @@ def probes(records: DataFrame) -> DataFrame:
     Returns:
         One row: ``p50``, ``p95``, ``p99`` and ``max``, µs; null if there was no question.
     """
-    lasted = fn.col("ended_us") - fn.col("dispatched_us")
     asked = records.where("kind = 'proof' and proof = 'probed' and role = 'primary'")
-    return asked.agg(*quantiles(lasted, "{}"))
-
-
-def late(statements: DataFrame) -> DataFrame:
-    """Count the reads that left a server because their WAIT ran out.
-
-    Args:
-        statements: RECORD.
-
-    Returns:
-        ``server`` and ``late``.
-    """
-    ran_out = (fn.col("reason") == "wait_timeout") & (fn.col("class") == "read")
-    return attempts(statements).where(ran_out).groupBy("server").agg(fn.count("*").alias("late"))
+    return asked.agg(*map(fn.expr, quantiles("ended_us - dispatched_us", "{}")))
 
 
 def lag(reads: DataFrame) -> DataFrame:
@@ -152,18 +143,19 @@ def lag(reads: DataFrame) -> DataFrame:
     Returns:
         LAG, of the servers whose reads waited.
     """
+    sums = (
+        "count(*) as reads",
+        *quantiles("wait_us", "wait_{}_us"),
+        "count(since_write_us) as after_write",
+        *quantiles("since_write_us", "since_write_{}_us"),
+    )
     return (
-        reads.where(_waited())
-        .withColumn("server", fn.coalesce("server", fn.lit("none")))
+        reads.where(_WAITED)
+        .selectExpr("coalesce(server, 'none') as server", "proof", "wait_us", "since_write_us")
         .groupBy("server", "proof")
-        .agg(
-            fn.count("*").alias("reads"),
-            *quantiles("wait_us", "wait_{}_us"),
-            fn.count("since_write_us").alias("after_write"),
-            *quantiles("since_write_us", "since_write_{}_us"),
-        )
+        .agg(*map(fn.expr, sums))
         .orderBy("server", "proof")
-        .select(LAG.names)
+        .selectExpr(*LAG.names)
     )
 
 
@@ -176,19 +168,24 @@ def hours(reads: DataFrame) -> DataFrame:
     Returns:
         HOURS.
     """
-    waited_us = fn.when(_waited(), fn.col("wait_us"))
+    sums = (
+        "count(*) as reads",
+        "count(waited_us) as waited",
+        *quantiles("waited_us", "wait_{}_us"),
+        *quantiles("since_write_us", "since_write_{}_us"),
+    )
     return (
         reads.where("server is not null")
-        .withColumn("waited_us", waited_us)
-        .groupBy(begin_of(HOUR_US, "arrived_us").alias("hour_us"), "server")
-        .agg(
-            fn.count("*").alias("reads"),
-            fn.count("waited_us").alias("waited"),
-            *quantiles("waited_us", "wait_{}_us"),
-            *quantiles("since_write_us", "since_write_{}_us"),
+        .selectExpr(
+            f"{begin_of(HOUR_US, 'arrived_us')} as hour_us",
+            "server",
+            f"if({_WAITED}, wait_us, null) as waited_us",
+            "since_write_us",
         )
+        .groupBy("hour_us", "server")
+        .agg(*map(fn.expr, sums))
         .orderBy("hour_us", "server")
-        .select(HOURS.names)
+        .selectExpr(*HOURS.names)
     )
 
 
@@ -201,33 +198,34 @@ def exposed(reads: DataFrame) -> DataFrame:
     Returns:
         The columns ``server`` to ``age_max_us`` of FOREGONE.
     """
-    may_miss = (fn.col("proof") == "waited") & fn.col("since_write_us").isNotNull()
-    age = fn.greatest(fn.lit(0), fn.col("since_write_us") - fn.col("wait_us"))
     promised = sorted(set(PROMISES) - {"STRONG"})
+    may_miss = "proof = 'waited' and since_write_us is not null"
+    age = f"if({may_miss}, greatest(0, since_write_us - wait_us), null)"
+    sums = (
+        "count(*) as reads",
+        "count(age_us) as exposed",
+        *quantiles("age_us", "age_{}_us"),
+    )
     return (
-        reads.where((fn.col("role") == "replica") & fn.col("level").isin(*promised))
-        .withColumn("age_us", fn.when(may_miss, age))
+        reads.where(f"role = 'replica' and {among('level', promised)}")
+        .selectExpr("server", f"{age} as age_us")
         .groupBy("server")
-        .agg(
-            fn.count("*").alias("reads"),
-            fn.count("age_us").alias("exposed"),
-            *quantiles("age_us", "age_{}_us"),
-        )
+        .agg(*map(fn.expr, sums))
     )
 
 
-def foregone(shown: Rows, ran_out: Rows, probe: Mapping[str, object], lags: Rows) -> Rows:
+def foregone(shown: Rows, fell_back: Rows, probe: Mapping[str, object], lags: Rows) -> Rows:
     """Estimate what BEST_EFFORT would have shown, and what STRONG would have cost.
 
     At BEST_EFFORT a read would not have waited. When a read that waited was sent, its server may
     have lacked what it waited for, so `exposed` is an upper bound of the stale reads. When the wait
-    ran out, the server certainly lacked it, so `late` is a lower bound. At STRONG a read waits
+    ran out, the server certainly lacked it, so ``late`` is a lower bound. At STRONG a read waits
     until the primary has been asked after the read's arrival, and then, while something is being
     written, until its server has that.
 
     Args:
         shown: the rows of `exposed`.
-        ran_out: the rows of `late`.
+        fell_back: the rows of `routing_mix.fallbacks`.
         probe: the row of `probes`.
         lags: rows of `schema.REPLICATION`.
 
@@ -235,7 +233,11 @@ def foregone(shown: Rows, ran_out: Rows, probe: Mapping[str, object], lags: Rows
         FOREGONE.
     """
     by_server = {str(row["server"]): row for row in shown}
-    too_late = {str(row["server"]): row["late"] for row in ran_out}
+    too_late = {
+        str(row["server"]): row["reads"]
+        for row in fell_back
+        if row["reads"] and row["reason"] == "wait_timeout"
+    }
     nothing: dict[str, object] = {"reads": 0, "exposed": 0}
     nothing |= dict.fromkeys(f"age_{which}_us" for which in ("p50", "p95", "p99", "max"))
     rows: list[Mapping[str, object]] = []
@@ -258,25 +260,10 @@ def _greatest(lags: Rows, server: str, which: str) -> int | None:
 
 def _costs(statements: DataFrame) -> DataFrame:
     """Reads, with the time that each waited and lost by fallbacks; null where it did not."""
-    lost = fn.greatest(fn.lit(0), fn.col("dispatched_us") - fn.col("arrived_us"))
-    return statements.where("class = 'read'").select(
+    lost = "greatest(0, dispatched_us - arrived_us)"
+    return statements.where("class = 'read'").selectExpr(
         "level",
-        "arrived_us",
-        fn.when(_waited(), fn.col("wait_us")).alias("waited_us"),
-        fn.when(fn.col("fallbacks") != "", lost).alias("fallback_us"),
+        f"{begin_of(MINUTE_US, 'arrived_us')} as minute_us",
+        f"if({_WAITED}, wait_us, null) as waited_us",
+        f"if(fallbacks != '', {lost}, null) as fallback_us",
     )
-
-
-def _sums() -> list[Column]:
-    zero = fn.lit(0)
-    return [
-        fn.count("*").alias("reads"),
-        fn.count("waited_us").alias("waited"),
-        fn.coalesce(fn.sum("waited_us"), zero).alias("wait_total_us"),
-        fn.count("fallback_us").alias("fell_back"),
-        fn.coalesce(fn.sum("fallback_us"), zero).alias("fallback_total_us"),
-    ]
-
-
-def _waited() -> Column:
-    return (fn.col("proof") == "waited") | (fn.col("wait_us") > 0)

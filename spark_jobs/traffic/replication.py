@@ -44,25 +44,23 @@ def transform(records: DataFrame) -> DataFrame:
     applied = (
         _applied(records)
         .groupBy(*_KEY)
-        .agg(
-            fn.count("*").alias("transactions"),
-            *_lags(),
-            fn.count_if(fn.col("upstream_us") < 0).alias("disordered"),
-        )
+        .agg(*_counted(), fn.expr("count_if(upstream_us < 0) as disordered"))
     )
     waits = (
-        records.select("server", fn.explode("lag.waits").alias("one"))
-        .select("server", "one.*")
+        records.selectExpr("server", "inline(lag.waits)")
         .groupBy(*_KEY)
-        .agg(fn.max("waits_us").alias("waits_max_us"))
+        .agg(fn.expr("max(waits_us) as waits_max_us"))
     )
-    zero = fn.lit(0).cast("long")
+    counts = ("transactions", "disordered")
     return (
         applied.join(waits, list(_KEY), "full")
-        .withColumn("transactions", fn.coalesce("transactions", zero))
-        .withColumn("disordered", fn.coalesce("disordered", zero))
         .orderBy(*_KEY)
-        .select(REPLICATION.names)
+        .selectExpr(
+            *(
+                f"coalesce({name}, 0L) as {name}" if name in counts else name
+                for name in REPLICATION.names
+            )
+        )
     )
 
 
@@ -77,11 +75,12 @@ def by_hour(records: DataFrame) -> DataFrame:
     """
     return (
         _applied(records)
-        .groupBy(begin_of(HOUR_US, "ended_us").alias("hour_us"), *_KEY)
-        .agg(fn.count("*").alias("transactions"), *_lags())
+        .selectExpr("*", f"{begin_of(HOUR_US, 'ended_us')} as hour_us")
+        .groupBy("hour_us", *_KEY)
+        .agg(*_counted())
         .where("hour_us is not null")
         .orderBy("hour_us", *_KEY)
-        .select(REPLICATION_HOURS.names)
+        .selectExpr(*REPLICATION_HOURS.names)
     )
 
 
@@ -95,25 +94,27 @@ def told(lines: DataFrame) -> DataFrame:
         ``server`` and ``lag`` (`LAG` in `routing/record.py`), beside ``v`` and ``kind``.
     """
     return (
-        lines.where(fn.col("line").contains('"lag"'))
+        lines.where("""contains(line, '"lag"')""")
         .select(fn.from_json("line", _LINE).alias("record"))
         .select("record.*")
-        .where((fn.col("v") == RECORD_VERSION) & (fn.col("kind") == "proof"))
-        .where("lag is not null")
+        .where(f"v = {RECORD_VERSION} and kind = 'proof' and lag is not null")
     )
 
 
 def _applied(records: DataFrame) -> DataFrame:
     return (
-        records.select("server", fn.explode("lag.applied").alias("one"))
-        .select("server", "one.*")
+        records.selectExpr("server", "inline(lag.applied)")
         .dropDuplicates(["server", "channel", "gtid", "ended_us"])
-        .withColumn("source", fn.substring_index("gtid", ":", 1))
-        .withColumn("upstream_us", fn.col("immediate_us") - fn.col("original_us"))
-        .withColumn("apply_us", fn.col("ended_us") - fn.col("began_us"))
+        .selectExpr(
+            "*",
+            "substring_index(gtid, ':', 1) as source",
+            "immediate_us - original_us as upstream_us",
+            "ended_us - began_us as apply_us",
+        )
     )
 
 
-def _lags() -> list[Column]:
+def _counted() -> list[Column]:
     names = ("end_to_end", "last_hop", "upstream", "apply")
-    return [column for name in names for column in quantiles(f"{name}_us", f"{name}_{{}}_us")]
+    lags = (lag for name in names for lag in quantiles(f"{name}_us", f"{name}_{{}}_us"))
+    return [*map(fn.expr, ("count(*) as transactions", *lags))]

@@ -1,10 +1,12 @@
 """Counts where statements went, and why."""
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from spark_jobs.sql import among, literal
 from spark_jobs.tables.report_schema import PINNED
 from spark_jobs.tables.schema import ERRORS, FALLBACKS, MIX
 from spark_jobs.traffic.quantiles import quantiles
@@ -24,32 +26,33 @@ def mix(statements: DataFrame) -> DataFrame:
         statements: RECORD.
 
     Returns:
-        MIX: dimension by dimension, in each the most frequent value first.
+        MIX: dimension by dimension, in each the most frequent value first; and ``fell_back``: how
+        many of the statements were tried on another server before.
     """
     names = list(DIMENSIONS)
-    ordinal = fn.array_position(fn.lit(names), fn.col("dimension"))
-    dimension = fn.coalesce(
-        *(fn.when(fn.grouping(name) == 0, fn.lit(name)) for name in names)
-    ).alias("dimension")
-    of_dimension = Window.partitionBy("dimension")
+    cases = " ".join(f"when grouping({name}) = 0 then '{name}'" for name in names)
+    counts = (
+        f"case {cases} end as dimension",
+        f"coalesce({', '.join(names)}) as value",
+        "count(*) as statements",
+        "count_if(outcome = 'error') as errors",
+        "count_if(outcome = 'lost') as lost",
+        "count_if(fallbacks != '') as fell_back",
+        *quantiles("latency_us", "{}_us"),
+    )
+    ordinal = f"array_position(array({', '.join(map(literal, names))}), dimension)"
     return (
-        statements.select(
-            *(fn.coalesce(name, fn.lit("none")).alias(name) for name in names),
+        statements.selectExpr(
+            *(f"coalesce({name}, 'none') as {name}" for name in names),
             "outcome",
-            (fn.col("ended_us") - fn.col("arrived_us")).alias("latency_us"),
+            "fallbacks",
+            "ended_us - arrived_us as latency_us",
         )
         .groupingSets([[name] for name in names], *names)
-        .agg(
-            dimension,
-            fn.coalesce(*names).alias("value"),
-            fn.count("*").alias("statements"),
-            fn.count_if(fn.col("outcome") == "error").alias("errors"),
-            fn.count_if(fn.col("outcome") == "lost").alias("lost"),
-            *quantiles("latency_us", "{}_us"),
-        )
-        .withColumn("share", fn.col("statements") / fn.sum("statements").over(of_dimension))
-        .orderBy(ordinal, fn.desc("statements"), "value")
-        .select(MIX.names)
+        .agg(*map(fn.expr, counts))
+        .selectExpr("*", "statements / sum(statements) over (partition by dimension) as share")
+        .orderBy(fn.expr(ordinal), fn.desc("statements"), "value")
+        .selectExpr(*MIX.names, "fell_back")
     )
 
 
@@ -60,34 +63,18 @@ def fallbacks(statements: DataFrame) -> DataFrame:
         statements: RECORD.
 
     Returns:
-        FALLBACKS: the most frequent first.
+        FALLBACKS: the most frequent first; and ``reads``: how many of the statements were reads.
     """
-    return (
-        attempts(statements)
-        .groupBy("server", "reason")
-        .agg(fn.count("*").alias("statements"))
-        .orderBy(fn.desc("statements"), "server", "reason")
-        .select(FALLBACKS.names)
-    )
-
-
-def attempts(statements: DataFrame) -> DataFrame:
-    """Find each failed attempt.
-
-    Args:
-        statements: RECORD.
-
-    Returns:
-        ``server`` and ``reason`` of each attempt, and the statement's ``class``.
-    """
-    attempt = fn.explode(fn.split("fallbacks", ",")).alias("attempt")
     # The server's name contains a colon, too.
-    reason = fn.substring_index("attempt", ":", -1)
-    server = fn.regexp_replace("attempt", ":[^:]*$", "")
+    server, reason = "regexp_replace(attempt, ':[^:]*$', '')", "substring_index(attempt, ':', -1)"
     return (
         statements.where("fallbacks != ''")
-        .select("class", attempt)
-        .select("class", server.alias("server"), reason.alias("reason"))
+        .selectExpr("class", "explode(split(fallbacks, ',')) as attempt")
+        .selectExpr("class", f"{server} as server", f"{reason} as reason")
+        .groupBy("server", "reason")
+        .agg(fn.expr("count(*) as statements"), fn.expr("count_if(class = 'read') as reads"))
+        .orderBy(fn.desc("statements"), "server", "reason")
+        .selectExpr(*FALLBACKS.names, "reads")
     )
 
 
@@ -103,45 +90,59 @@ def errors(statements: DataFrame) -> DataFrame:
     keys = ("outcome", "error_code", "role")
     return (
         statements.where("outcome != 'ok'")
-        .withColumn("role", fn.coalesce("role", fn.lit("none")))
+        .selectExpr("outcome", "error_code", "coalesce(role, 'none') as role")
         .groupBy(*keys)
-        .agg(fn.count("*").alias("statements"))
+        .agg(fn.expr("count(*) as statements"))
         .orderBy(fn.desc("statements"), *keys)
-        .select(ERRORS.names)
+        .selectExpr(*ERRORS.names)
     )
 
 
-def pinned(statements: DataFrame, *by: str) -> DataFrame:
-    """Find the reads that are most often kept on the primary or fall back.
+def may_be_pinned(mix: Iterable[Mapping[str, object]]) -> bool:
+    """Whether `pinned` may find anything, given the rows of `mix`."""
+    return any(
+        row["fell_back"] or (row["dimension"] == "reason" and row["value"] in KEPT) for row in mix
+    )
+
+
+def pinned(statements: DataFrame) -> DataFrame:
+    """Find the reads that are most often kept on the primary or fall back, and their users.
 
     Args:
         statements: RECORD.
-        by: ``digest`` and ``user``, or ``user`` alone.
 
     Returns:
-        PINNED: twenty rows at most; ``digest`` is null by ``user`` alone.
+        PINNED, and ``by_user``: twenty rows at most by digest and user, where that is false, and as
+        many by user alone, whose ``digest`` is null.
     """
-    on_primary = fn.col("role").eqNullSafe("primary")
-    kept = on_primary & fn.col("reason").isin(*KEPT)
+    on_primary = "role <=> 'primary'"
     counts = {
-        "reads": fn.count("*"),
-        "on_primary": fn.count_if(on_primary),
-        "kept": fn.count_if(kept),
-        "fell_back": fn.count_if(fn.col("fallbacks") != ""),
-        "total_us": fn.sum(fn.col("ended_us") - fn.col("arrived_us")),
+        "reads": "count(*)",
+        "on_primary": f"count_if({on_primary})",
+        "kept": f"count_if({on_primary} and {among('reason', KEPT)})",
+        "fell_back": "count_if(fallbacks != '')",
+        "total_us": "sum(ended_us - arrived_us)",
     }
-    sums = [fn.sum(name).alias(name) for name in counts]
     # Of equally frequent reasons, the first by name.
-    frequency = fn.when(fn.col("on_primary") > 0, fn.struct(-fn.col("on_primary"), "reason"))
+    frequency = "if(on_primary > 0, struct(-on_primary, reason), null)"
+    place = "partition by by_user order by kept + fell_back desc, digest, user"
     return (
         statements.where("class = 'read'")
-        .groupBy(*by, "reason")
-        .agg(*(count.alias(name) for name, count in counts.items()))
-        .groupBy(*by)
-        .agg(*sums, fn.min_by("reason", frequency).alias("reason"))
+        .groupingSets(
+            [["digest", "user", "reason"], ["user", "reason"]], "digest", "user", "reason"
+        )
+        .agg(
+            fn.expr("grouping(digest) = 1 as by_user"),
+            *(fn.expr(f"{count} as {name}") for name, count in counts.items()),
+        )
+        .groupBy("by_user", "digest", "user")
+        .agg(
+            *(fn.expr(f"sum({name}) as {name}") for name in counts),
+            fn.expr(f"min_by(reason, {frequency}) as reason"),
+        )
         .where("kept + fell_back > 0")
-        .orderBy(fn.desc(fn.col("kept") + fn.col("fell_back")), *by)
-        .limit(_WORST)
-        .withColumn("digest", fn.col("digest") if "digest" in by else fn.lit(None).cast("string"))
-        .select(PINNED.names)
+        .selectExpr("*", f"row_number() over ({place}) as place")
+        .where(f"place <= {_WORST}")
+        .orderBy("by_user", "place")
+        .selectExpr(*PINNED.names, "by_user")
     )

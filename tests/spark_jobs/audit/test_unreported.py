@@ -58,4 +58,4 @@ def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) 
     known, _ = clusters.group(found.named)
     records = ingest.number(parsed)
     # 6, 8 and blue:2.
-    assert count(found, records, clusters.column(known), known) == Unreported(3, 2)
+    assert count(found, records, clusters.of_record(known), known) == Unreported(3, 2)

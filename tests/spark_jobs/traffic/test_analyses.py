@@ -138,7 +138,7 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
 def test_waits_and_lag(
     records: "DataFrame", statements: "DataFrame", reads: "DataFrame", lines: "DataFrame"
 ) -> None:
-    from spark_jobs.traffic import lag_analysis, replication
+    from spark_jobs.traffic import lag_analysis, replication, routing_mix
 
     rows = lag_analysis.lag(reads).collect()
     assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
@@ -166,11 +166,11 @@ def test_waits_and_lag(
 
     (probe,) = lag_analysis.probes(records).collect()
     tables = (
-        *(lag_analysis.exposed(reads), lag_analysis.late(statements)),
+        *(lag_analysis.exposed(reads), routing_mix.fallbacks(statements)),
         replication.transform(replication.told(lines)),
     )
-    exposed, late, lags_of = ([row.asDict() for row in table.collect()] for table in tables)
-    first, second = lag_analysis.foregone(exposed, late, probe.asDict(), lags_of)
+    exposed, fell_back, lags_of = ([row.asDict() for row in table.collect()] for table in tables)
+    first, second = lag_analysis.foregone(exposed, fell_back, probe.asDict(), lags_of)
     # Reads were sent 50 µs after the write; what they waited is no part of its age.
     assert [first[name] for name in ("server", "reads", "exposed", "late")] == [
         "r1:3306",
@@ -236,7 +236,7 @@ def test_the_begin_of_an_hour(spark: "SparkSession") -> None:
     from spark_jobs.traffic.quantiles import begin_of
 
     times = spark.createDataFrame([(HOUR_US - 1,), (HOUR_US,)], "at_us bigint")
-    begins = times.select(begin_of(HOUR_US, "at_us").alias("hour_us")).collect()
+    begins = times.selectExpr(f"{begin_of(HOUR_US, 'at_us')} as hour_us").collect()
     assert [row["hour_us"] for row in begins] == [0, HOUR_US]
 
 
@@ -258,12 +258,12 @@ def test_how_sets_grow(records: "DataFrame") -> None:
 def test_what_misses_the_replicas_most(statements: "DataFrame") -> None:
     from spark_jobs.traffic import routing_mix
 
-    rows = routing_mix.pinned(statements, "digest", "user").collect()
+    *rows, user = routing_mix.pinned(statements).collect()
+    assert [row["by_user"] for row in (*rows, user)] == [False, False, False, True]
     assert [(row["kept"], row["fell_back"], row["reason"]) for row in rows] == [
         *((0, 1, "wait_timeout"), (0, 1, "wait_timeout"), (1, 0, "pinned"))
     ]
     assert rows[2]["digest"] == "kept"
-    (user,) = routing_mix.pinned(statements, "user").collect()
     assert (user["digest"], user["user"], user["reason"]) == (None, "app", "wait_timeout")
     assert [user[name] for name in ("reads", "on_primary", "kept", "fell_back")] == [105, 3, 1, 2]
     assert user["total_us"] == 105 * 900
@@ -296,8 +296,8 @@ def test_fallbacks_and_errors(statements: "DataFrame") -> None:
     from spark_jobs.traffic import routing_mix
 
     assert [tuple(row) for row in routing_mix.fallbacks(statements).collect()] == [
-        ("r1:3306", "wait_timeout", 2),
-        ("[::1]:3306", "replica_lost", 1),
+        ("r1:3306", "wait_timeout", 2, 2),
+        ("[::1]:3306", "replica_lost", 1, 1),
     ]
     assert [tuple(row) for row in routing_mix.errors(statements).collect()] == [
         ("error", 1062, "primary", 2),
@@ -321,9 +321,9 @@ def test_what_nobody_did(records: "DataFrame", reads: "DataFrame") -> None:
     nothing, no_reads = records.limit(0), reads.limit(0)
     tables = (
         *(lag_analysis.lag(no_reads), lag_analysis.hours(no_reads), lag_analysis.exposed(no_reads)),
-        *(lag_analysis.waits(nothing), lag_analysis.minutes(nothing), lag_analysis.late(nothing)),
+        *(lag_analysis.waits(nothing), lag_analysis.minutes(nothing)),
         *(routing_mix.mix(nothing), routing_mix.errors(nothing), routing_mix.fallbacks(nothing)),
-        *(routing_mix.pinned(nothing, "user"), gtid_growth.growth(nothing)),
+        *(routing_mix.pinned(nothing), gtid_growth.growth(nothing)),
         verdict_counts.transform(no_reads),
     )
     assert [table.count() for table in tables] == [0] * len(tables)
