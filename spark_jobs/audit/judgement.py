@@ -21,7 +21,7 @@ from spark_jobs.records.survey import Server, Survey
 from spark_jobs.scratch import rewritten
 from spark_jobs.sql import among
 from spark_jobs.tables import small_table
-from spark_jobs.tables.schema import JUDGED, PROCEDURE, TELLING
+from spark_jobs.tables.schema import JUDGED, PROCEDURE, RUN, TELLING
 from spark_jobs.tables.timestamps import published
 
 if TYPE_CHECKING:
@@ -124,14 +124,16 @@ def _plain(
     if known.survey.wanted:
         unbacked = rewritten(plain_reads.unbacked(timed, known), scratch / "unbacked")
         settled = plain_reads.settle(timed, known, None if unbacked.isEmpty() else unbacked)
-        settled = rewritten(settled, scratch / "settled")
-        plain = settled.where("verdict is not null").drop("owed_in", "cluster")
+        plain = settled.where("verdict is not null")
         published(plain).write.mode("overwrite").parquet(str(folder))
-        left = plain_reads.left(settled)
     else:
         small_table.write([], JUDGED, folder)
-        left = timed.where("false").selectExpr(*plain_reads.LEFT)
-    return consistency_audit.kept(timed.sparkSession, folder), left
+    reads = consistency_audit.kept(timed.sparkSession, folder)
+    left = timed.where("is_judged").selectExpr(*plain_reads.LEFT)
+    if small_table.count(folder) == known.survey.judged:
+        return reads, left.where("false")
+    left = left.join(reads.select(*RUN, "seq"), [*RUN, "seq"], "left_anti")
+    return reads, rewritten(left.select(*plain_reads.LEFT), scratch / "left")
 
 
 def prepared(

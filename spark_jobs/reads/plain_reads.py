@@ -120,7 +120,7 @@ def settle(rows: DataFrame, known: Known, unbacked: DataFrame | None) -> DataFra
         unbacked: as `unbacked` finds them; None if there are none.
 
     Returns:
-        One row per read that is to be judged: JUDGED, `owed_in` and `cluster`. `verdict` is null
+        JUDGED: one row per read that is to be judged. The verdict and what belongs to it are null
         where the read is left to the judge.
     """
     numbers, nothing = known.bounds.numbers, "cast(null as bigint)"
@@ -189,11 +189,6 @@ def _recent(happened: DataFrame, order: Order, bounds: Bounds) -> DataFrame:
     )
 
 
-def left(settled: DataFrame) -> DataFrame:
-    """Select the reads that are left to the judge: LEFT."""
-    return settled.where("verdict is null").selectExpr(*LEFT)
-
-
 def _is_only_writer(known: Known) -> str:
     """Whether the server that answered is the only one that ever wrote in its cluster."""
     writers: dict[str, set[str | None]] = {}
@@ -220,7 +215,7 @@ class _Verdicts:
         self._seen = any(want.seen for want in wanted.values()) or "cluster" in wanted
 
     def told(self, reads: DataFrame) -> DataFrame:
-        """Make JUDGED of reads, with `owed_in` and `cluster`."""
+        """Make JUDGED of reads."""
         if self._own and self._numbers:
             reads = reads.selectExpr(
                 "*", *(f"{self._spans(name)} as {name}_spans" for name in _CLAIMS)
@@ -236,18 +231,19 @@ class _Verdicts:
             when {self._is_primary()} then '{Finding.PRIMARY}' end"""
         verdict = f"if({plain}, '{Verdict.NO_PROMISE}', '{Verdict.OK}')"
         waited = f"({owes} and proof = 'waited')"
+        nothing = f"cast(array() as {JUDGED['missed'].dataType.simpleString()})"
         made = {
             "verdict": f"if(finding is null, null, {verdict})",
             "finding": "finding",
             "claimed": f"if({plain}, required, null)",
             "shown": f"if({plain}, proof_set, null)",
             "missing": "cast(null as string)",
-            "missed": f"cast(array() as {JUDGED['missed'].dataType.simpleString()})",
-            "understated": "false",
+            "missed": f"if(finding is null, null, {nothing})",
+            "understated": "if(finding is null, null, false)",
             "since_write_us": f"if({waited}, dispatched_us + wait_us - wrote_us, null)",
         }
         return reads.selectExpr("*", f"{finding} as finding").selectExpr(
-            *READ, *(f"{value} as {name}" for name, value in made.items()), "owed_in", "cluster"
+            *READ, *(f"{value} as {name}" for name, value in made.items())
         )
 
     def _is_primary(self) -> str:

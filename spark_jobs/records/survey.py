@@ -97,6 +97,7 @@ class Survey:
             GTIDs, or may not have reported all.
         wholes: how many whole sets of primaries there are.
         lagging: whether some record holds replication lag.
+        judged: how many reads are to be judged.
         from_us: the earliest time.
         bound_us: the largest bound of a read in the judged period.
         sources: the sources of GTIDs (TSIDs), by proxy, as far as the longest sets tell.
@@ -114,6 +115,7 @@ class Survey:
     nameless: int = 0
     wholes: int = 0
     lagging: bool = False
+    judged: int = 0
     from_us: int = NEVER
     bound_us: int = 0
     sources: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -217,6 +219,7 @@ def _add(found: Survey, row: Row) -> None:
     found.unnamed += row.unnamed
     found.nameless += row.nameless
     found.wholes += row.wholes
+    found.judged += row.judged
     found.lagging |= row.lagging > 0
     found.from_us = min(found.from_us, row.least_us)
     for text in (*row.sources, *row.shown_sources):
