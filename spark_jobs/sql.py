@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 
 def literal(value: str) -> str:
-    """A literal for a text."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    """A literal for a text; Spark would put the value of a variable in the place of ``${…}``."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
     return f"'{escaped}'"
 
 

@@ -123,7 +123,8 @@ def _plain(
     """Write the verdicts on plain reads; return these, and `plain_reads.LEFT` of all others."""
     if known.survey.wanted:
         unbacked = rewritten(plain_reads.unbacked(timed, known), scratch / "unbacked")
-        settled = plain_reads.settle(timed, known, None if unbacked.isEmpty() else unbacked)
+        has_unbacked = small_table.count(scratch / "unbacked") > 0
+        settled = plain_reads.settle(timed, known, unbacked if has_unbacked else None)
         plain = settled.where("verdict is not null")
         published(plain).write.mode("overwrite").parquet(str(folder))
     else:

@@ -19,6 +19,7 @@ from spark_jobs.procedure.false_proofs import FalseProofs
 from spark_jobs.procedure.run_procedure import Procedure
 from spark_jobs.procedure.suspects import Suspects
 from spark_jobs.promise import CLUSTER_LEVELS
+from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 from spark_jobs.verdict import Lapse
 
@@ -48,7 +49,7 @@ def transform(
     """
     if since_us:
         records = records.withColumn("is_judged", fn.col("is_judged") & ~_early(since_us))
-    spark, numbered = records.sparkSession, records.select(NUMBERED.names)
+    spark, numbered = records.sparkSession, records.selectExpr(*NUMBERED.names)
     error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
     if suspects is None:
         events = procedure_events.happened(numbered, error_us)
@@ -56,7 +57,7 @@ def transform(
         events = procedure_events.of_suspects(numbered, suspects.reads, suspects.liars)
     else:
         events = None
-    lapsed = spark.createDataFrame([], LAPSED)
+    lapsed = small_table.local(spark, [], LAPSED)
     if events is not None:
         events = procedure_events.needed(events, numbered)
         lapsed = ordered_pass(events, ("proxy",), _ORDER, Procedure, LAPSED).persist()
@@ -67,7 +68,10 @@ def transform(
     else:
         doubtful = _contradicted(numbered, lapsed)
         if suspects.changed:
-            changed = spark.createDataFrame(list(suspects.changed), doubtful.schema)
+            rows = [
+                dict(zip(false_proofs.SERVER, server, strict=True)) for server in suspects.changed
+            ]
+            changed = small_table.local(spark, rows, doubtful.schema)
             doubtful = doubtful.unionAll(changed).distinct()
     if not doubtful.isEmpty():
         relied = false_proofs.events(
@@ -76,7 +80,7 @@ def transform(
         false = ordered_pass(relied, false_proofs.SERVER, false_proofs.ORDER, FalseProofs, LAPSED)
         key = (*RUN, "seq", "finding")
         lapsed = lapsed.unionAll(false).groupBy(*key).agg(fn.first("lacking").alias("lacking"))
-    return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
+    return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).selectExpr(*PROCEDURE.names)
 
 
 def _early(since_us: int) -> Column:
