@@ -60,7 +60,14 @@ class _Bench:
 
         made = slowed(records(self._spark, count, shape), slower)
         if json:
-            made.write.mode("overwrite").json(str(self._folder / "json"), ignoreNullFields=False)
+            # Files as large as a proxy's segments.
+            files = made.write.mode("overwrite").option("maxRecordsPerFile", 80_000)
+            files.json(str(self._folder / "json"), ignoreNullFields=False)
+            day = self._folder / "log" / "date=2026-11-30"
+            shutil.rmtree(day, ignore_errors=True)
+            day.mkdir(parents=True)
+            for file in (self._folder / "json").glob("*.json"):
+                file.rename(day / f"{file.stem}.jsonl")
         nothing = fn.lit(None).cast("string")
         path = str(self._folder / "records")
         made.withColumns(
@@ -88,10 +95,11 @@ class _Bench:
 
     def take_json(self) -> None:
         """Read every line as JSON and write it as Parquet by hours, as the audit does once."""
-        from spark_jobs.records import take
+        from spark_jobs.records import segments, take
 
         taken = self._folder / "taken"
-        take.by_hour(self._spark, sorted((self._folder / "json").glob("*.json")), taken)
+        listing = segments.list_segments(self._folder / "log")
+        take.by_hour(self._spark, listing.closed, taken)
         shutil.rmtree(taken)
 
     def hash_parquet(self, log: "DataFrame") -> None:
@@ -106,7 +114,8 @@ class _Bench:
 
         from spark_jobs.tables.schema import RECORD
 
-        lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
+        log = self._folder / "log" / "date=2026-11-30"
+        lines = self._spark.read.schema(RECORD).json(str(log))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
     def audit(
@@ -114,7 +123,6 @@ class _Bench:
         parsed: "DataFrame",
         *,
         period: "Hours | None" = None,
-        part: str = "records",
         before: "State | None" = None,
         ends: "Staged | None" = None,
     ) -> None:
@@ -126,7 +134,7 @@ class _Bench:
         out = self._folder / "audit"
         log = Log(
             name="benchmark",
-            lines=Kept(parsed, sorted(map(str, (self._folder / part).glob("*.parquet")))),
+            lines=Kept(parsed),
             scratch=self._folder,
             complete=1,
             live=0,
@@ -200,7 +208,7 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         bench.measure(
             f"audit that keeps a state, {shape}",
             count,
-            lambda: bench.audit(part, period=first, part="first", ends=keeps),
+            lambda: bench.audit(part, period=first, ends=keeps),
         )
         bench.states.keep(keeps)
         state = next(bench.states.before(Day.of(second.end_us).after))
@@ -210,7 +218,7 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         bench.measure(
             f"audit that begins with it and keeps the next, {shape}",
             count,
-            lambda: bench.audit(other, period=second, part="second", before=state, ends=again),
+            lambda: bench.audit(other, period=second, before=state, ends=again),
         )
 
 

@@ -37,7 +37,7 @@ def shipped(spark: "SparkSession") -> "SparkSession":
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         path = Path(folder, "tidegate-modules.zip")
         pack(path)
-        spark.sparkContext.addPyFile(str(path))
+        spark.addArtifacts(str(path), pyfile=True)
     return spark
 
 

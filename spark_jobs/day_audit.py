@@ -5,9 +5,8 @@ Days whose segments came late are judged again.
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +24,7 @@ from spark_jobs.store.store import Span, Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.records.segments import Listing, Readable
+    from spark_jobs.records.segments import Listing, Segment
 
 
 class _Kept(NamedTuple):
@@ -44,7 +43,7 @@ class _Run(NamedTuple):
     listing: "Listing"
     scratch: Path
     kept: _Kept
-    damaged: "Sequence[Readable]"
+    damaged: "Mapping[Segment, str]"
     stage: Callable[[str], None]
 
 
@@ -80,7 +79,7 @@ def judge(
         chosen: the options.
         day: the day.
         listing: the files of the log.
-        scratch: the listing's scratch directory.
+        scratch: a directory for intermediate files; all workers see it.
         stage: is called with the name of each stage that begins.
 
     Raises:
@@ -91,7 +90,7 @@ def judge(
 
     kept = _Kept(Store(chosen.out / "store"), Results(chosen.out), States(chosen.out / "states"))
     stage("taking segments")
-    took = kept.store.take(listing.closed, scratch, partial(parquet.stage, spark))
+    took = kept.store.take(listing.closed, parquet.reader(spark))
     run = _Run(spark, chosen, listing, scratch, kept, took.damaged, stage)
     choose(kept.states, kept.store, day)
     told = []
@@ -116,7 +115,6 @@ def judge(
 
 def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
     """Judge a day, and keep the judgement; `others` are sentences on other days, for its report."""
-    from spark_jobs.records.segments import damages, readable_parts
     from spark_jobs.store import parquet
 
     spark, chosen, listing, scratch, kept, broken, stage = run
@@ -129,9 +127,10 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
         told.append(f"Segments that came after {day} was judged: {named(late)}.")
     state = choose(states, store, day)
     span = Span(day) if state is None else state.span(day)
-    lacking = store.not_taken({**listing.damaged, **damages(broken)})
+    not_taken = {segment.file: why for segment, why in broken.items()}
+    lacking = store.not_taken({**listing.damaged, **not_taken})
     damaged = {file: why for file, why in lacking.items() if span.may_need(file)}
-    parts = readable_parts(broken, damaged)
+    parts = [segment for segment in broken if segment.file in damaged]
     # The state at a day's end can only be known once the day is over. And days that began with a
     # state without the records of a damaged segment would not know of what they lack.
     is_known = begun_us >= day.end_us and not damaged

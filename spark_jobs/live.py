@@ -24,7 +24,6 @@ future are ignored: else one wrong clock would hide the records of all others.
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -118,24 +117,25 @@ class Live:
         now_us, window_us = round(begun_s * 1e6), chosen.window * HOUR_US
         with tempfile.TemporaryDirectory(prefix="look-", dir=self._scratch) as folder:
             scratch = Path(folder)
-            listing = segments.list_segments(chosen.log, scratch, chosen.out, chosen.name)
+            listing = segments.list_log(self._spark, chosen.log, chosen.out)
             # Segments that are older than this when they come are left to the nightly audit.
             oldest = f"date={Day.of(now_us - 2 * window_us - DAY_US)}"
             new = [segment for segment in listing.closed if segment.name >= oldest]
             self._progress.stage("taking segments")
             before = store.manifest.newest
-            taken, broken = store.take(new, scratch, partial(parquet.stage, self._spark))
+            taken, broken = store.take(new, parquet.reader(self._spark))
             hours = {hour_us(hour) for segment in store.manifest.taken for hour in segment.hours}
             come = [hour for hour in hours if hour <= now_us]
             # If damaged segments are all that came, the view says so of the present hours.
             end_us = max(come, default=now_us // HOUR_US * HOUR_US) + HOUR_US
             span = Span(Hours(end_us - window_us, end_us), window_us)
-            lacking = store.not_taken({**listing.damaged, **segments.damages(broken)})
+            not_taken = {segment.file: why for segment, why in broken.items()}
+            lacking = store.not_taken({**listing.damaged, **not_taken})
             damaged = {file: why for file, why in lacking.items() if span.may_read(file)}
             is_new = taken or not self._has_looked or damaged.keys() != self._damaged
             if not is_new or not (come or damaged or self._has_looked):
                 return None
-            parts = segments.readable_parts(broken, damaged)
+            parts = [segment for segment in broken if segment.file in damaged]
             late = _late(store, span, before) if self._has_looked else ()
             log = Log(
                 name=chosen.name,
@@ -191,11 +191,12 @@ class Live:
                 self.error = error
                 raise
 
-        (log,) = ingest.names([self._chosen.log.resolve()])
+        log = self._chosen.log
+        (place,) = ingest.names([log if isinstance(log, str) else log.resolve()])
         return (
             self._spark.readStream.schema("value string")
             .option("pathGlobFilter", _CLOSED)
-            .text(f"{log}/date=*")
+            .text(f"{place}/date=*")
             .writeStream.foreachBatch(look)
             .option("checkpointLocation", str(self._chosen.out / "checkpoint"))
             .trigger(**trigger)  # type: ignore[arg-type]  # one of its overloads

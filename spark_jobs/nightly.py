@@ -24,14 +24,13 @@ from spark_jobs.findings.counter_example import contradiction, dependence
 from spark_jobs.findings.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
-from spark_jobs.records import mirror
+from spark_jobs.records import segments
+from spark_jobs.records.segments import Listing
 from spark_jobs.report import incidents, page, textfile, written
 from spark_jobs.spark_session import SQL_SETTINGS, is_local, start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_jobs.records.segments import Listing
 
 _CONTRADICTED: Final = 5
 """How many WAITs, and how many reads, that binary logs contradict are printed."""
@@ -120,7 +119,7 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
     missing = what_is_missing() or page.what_is_missing()
     if missing:
         return _undecided(missing)
-    if not chosen.remote and not chosen.log.is_dir():
+    if isinstance(chosen.log, Path) and not chosen.log.is_dir():
         return _undecided(f"There is no directory {chosen.log}.")
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
@@ -142,9 +141,7 @@ def _run(run: _Run) -> int:
     try:
         if chosen.live:
             return _run_live(run)
-        if chosen.remote:
-            return _run_there(run, chosen.remote)
-        return _run_once(run, run.given)
+        return _run_once(run)
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         stop_signals.check()
         shown = _with_text(error)
@@ -177,40 +174,24 @@ def _run_live(run: _Run) -> int:
     return CLEAN
 
 
-def _run_there(run: _Run, uri: str) -> int:
-    """Audit a log that only Spark can read."""
-    run.progress.stage("starting Spark")
-    with _session(run, run.given) as spark:
-        run.progress.stage(f"fetching segments of {uri}")
-        run.chosen.log.mkdir(exist_ok=True)
-        mirror.fetch(spark, uri, run.chosen.log)
-        return _run_once(run, spark)
-
-
-def _run_once(run: _Run, given: "SparkSession | None") -> int:
-    from spark_jobs.records import segments as files
-
+def _run_once(run: _Run) -> int:
     chosen, out, begun = run.chosen, run.chosen.out, time.monotonic()
     days: list[day_audit.Judged] = []
-    folder = run.scratch / "segments"
-    folder.mkdir()
-    listing = files.list_segments(chosen.log, folder, out, chosen.name)
-    # All segments of a day may be in the store already.
-    if not (listing.closed or listing.live or chosen.day):
-        unread = "".join(f"\nNot read: {markdown.code(name)}" for name in listing.unread)
-        for file, why in listing.damaged.items():
-            unread += f"\nNot read: {markdown.code(file)} ({why})"
-        return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}")
-    run.progress.stage("starting Spark")
-    dates = () if chosen.day is None else (str(chosen.day.before), str(chosen.day))
-    with _session(run, given, listing.plain_size(dates)) as spark:
+    with _listed(run) as (spark, listing):
+        if spark is None:
+            unread = "".join(f"\nNot read: {markdown.code(name)}" for name in listing.unread)
+            for file, why in listing.damaged.items():
+                unread += f"\nNot read: {markdown.code(file)} ({why})"
+            return _undecided(
+                f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}"
+            )
         if chosen.day is None:
-            run.judged.append(_judge(spark, listing, folder, run))
+            run.judged.append(_judge(spark, listing, run))
             run.progress.end()
             _tell(run.judged[-1])
         else:
-            stage = run.progress.stage
-            for judged_day in day_audit.judge(spark, chosen, chosen.day, listing, folder, stage):
+            stage, scratch = run.progress.stage, run.scratch
+            for judged_day in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
                 run.progress.end()
                 # At once: this judgement is kept, even if those of later days fail.
                 _tell_day(judged_day, is_first=not days)
@@ -223,8 +204,35 @@ def _run_once(run: _Run, given: "SparkSession | None") -> int:
     return VIOLATED if VIOLATED in codes else max(codes)
 
 
+@contextmanager
+def _listed(run: _Run) -> "Iterator[tuple[SparkSession | None, Listing]]":
+    """List the log, and start Spark; no Spark is there if there is nothing to judge."""
+    chosen, log = run.chosen, run.chosen.log
+    # How much there is decides how Spark is set, but only Spark can tell how much is elsewhere.
+    if isinstance(log, str):
+        run.progress.stage("starting Spark")
+        with _session(run, run.given) as spark:
+            run.progress.stage("listing segments")
+            listing = segments.list_remote(spark, log)
+            yield spark if _has_something(listing, chosen) else None, listing
+        return
+    listing = segments.list_segments(log, chosen.out)
+    if not _has_something(listing, chosen):
+        yield None, listing
+        return
+    run.progress.stage("starting Spark")
+    dates = () if chosen.day is None else (str(chosen.day.before), str(chosen.day))
+    with _session(run, run.given, listing.plain_size(dates)) as spark:
+        yield spark, listing
+
+
+def _has_something(listing: Listing, chosen: Options) -> bool:
+    """Whether there is anything to judge: all segments of a day may be in the store already."""
+    return bool(listing.closed or listing.live or chosen.day)
+
+
 def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
-    """A directory for unpacked files that other machines see; None if this machine works alone."""
+    """A directory for intermediate tables that other machines see; None if this one is alone."""
     return None if given is None and is_local(chosen.master) else chosen.out
 
 
@@ -248,22 +256,23 @@ def _session(
         spark.stop()
 
 
-def _judge(spark: "SparkSession", listing: "Listing", folder: Path, run: _Run) -> Findings:
-    """Judge all that the log holds; temporary files go to a folder."""
-    from spark_jobs.records import segments as files
+def _judge(spark: "SparkSession", listing: Listing, run: _Run) -> Findings:
+    """Judge all that the log holds."""
     from spark_jobs.records import take
 
-    chosen, segments = run.chosen, files.make_readable(listing, folder)
+    chosen = run.chosen
     run.progress.stage("reading lines")
+    lines = take.all_in(spark, [*listing.closed, *listing.live], run.scratch / "parsed")
+    damaged = {**lines.damaged, **listing.damaged}
     log = Log(
         name=chosen.name,
-        lines=take.all_in(spark, segments.paths, folder / "parsed"),
-        scratch=folder,
-        complete=len(segments.complete),
-        live=len(segments.live),
-        unread=segments.unread,
-        unknown=segments.unknown,
-        damaged=segments.damaged,
+        lines=lines,
+        scratch=run.scratch,
+        complete=sum(segment.file not in damaged for segment in listing.closed),
+        live=len(listing.live),
+        unread=listing.unread,
+        unknown=listing.unknown,
+        damaged=damaged,
         binlogs=chosen.binlogs,
     )
     with disk.replaced(chosen.out) as staged:

@@ -37,9 +37,9 @@ class Options:
     """The options of one audit.
 
     Attributes:
-        log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
+        log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``; as
+            text, the URI of one that only Spark can read.
         out: where the report and the tables go.
-        remote: URI of a log that only Spark can read; `log` is its copy then. None otherwise.
         day: the day to judge, whose judgement is kept; None to judge the whole log, and keep the
             judgement until the next one.
         master: Spark's URL of a cluster; None for this machine.
@@ -52,9 +52,8 @@ class Options:
         metrics: host and port at which a live view serves metrics; None for none.
     """
 
-    log: Path
+    log: Path | str
     out: Path
-    remote: str | None = None
     day: Day | None = None
     master: str | None = None
     binlogs: Path | None = None
@@ -68,7 +67,7 @@ class Options:
     @property
     def name(self) -> str:
         """What reports and metrics call the log."""
-        return self.remote or str(self.log)
+        return str(self.log)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -156,17 +155,17 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         parser.error("--live judges neither days nor binary logs: leave out --date and --binlogs")
     if not chosen.live and (chosen.window or chosen.metrics):
         parser.error("--window and --metrics go with --live")
-    remote = chosen.log if isinstance(chosen.log, str) else None
-    if remote and chosen.out is None:
-        parser.error(f"{remote} needs --out: a directory of this machine")
-    if remote and chosen.live:
-        parser.error(f"--live watches a directory of this machine, which {remote} is not")
-    out = place(chosen.log, chosen.out)
-    if not remote and out.resolve() in map(Path.resolve, [chosen.log, *chosen.log.glob("date=*")]):
-        parser.error(f"--out {out} holds segments, and the audit does not read where it writes")
+    log: Path | str = chosen.log
+    if isinstance(log, Path):
+        out = place(log, chosen.out)
+        if out.resolve() in map(Path.resolve, [log, *log.glob("date=*")]):
+            parser.error(f"--out {out} holds segments, and the audit does not read where it writes")
+    else:
+        if chosen.out is None:
+            parser.error(f"{log} needs --out: a directory of this machine")
+        out = chosen.out
     return Options(
-        log=out / "mirror" if remote else chosen.log,
-        remote=remote,
+        log=log,
         # A live view locks its directory as long as it runs, so it has its own.
         out=out / "live" if chosen.live and chosen.out is None else out,
         day=chosen.date,

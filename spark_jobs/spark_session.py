@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_NEEDED: Final = 17
+_SPARK_NEEDED: Final = (4, 1)
 
 SQL_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
@@ -34,6 +35,8 @@ SQL_SETTINGS: Final = {
     # Java compiles a method of more bytes late, and never well. Beyond them Spark cuts expressions
     # into short methods: a million records took 125 s of processor time in place of 165.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Else Spark sorts all records before it writes them by hours.
+    "spark.sql.maxConcurrentOutputFileWriters": "50",
     # Else Spark sorts all records where a few hundred kinds of them are counted.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
 }
@@ -78,8 +81,8 @@ _ARROW_HINT: Final = (
     "pip install 'tidegate[audit]'."
 )
 _PYSPARK_HINT: Final = (
-    "The audit runs on Spark: install PySpark 4 with  pip install 'tidegate[audit]'  (or "
-    "pip install 'pyspark>=4,<5')."
+    "The audit runs on Spark: install PySpark 4.1 or newer with  pip install 'tidegate[audit]'  "
+    "(or  pip install 'pyspark>=4.1,<5')."
 )
 
 
@@ -89,7 +92,7 @@ def what_is_missing() -> str | None:
         return f"PySpark is not installed. {_PYSPARK_HINT}"
     import pyspark
 
-    if int(pyspark.__version__.partition(".")[0]) < 4:
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < _SPARK_NEEDED:
         return f"PySpark {pyspark.__version__} is too old. {_PYSPARK_HINT}"
     for name, package in (("pyarrow", "PyArrow"), ("numpy", "NumPy")):
         if find_spec(name) is None:

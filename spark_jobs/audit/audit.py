@@ -94,7 +94,7 @@ def judge(
                 bounds=judged.bounds,
                 day=log.period,
                 before=None if once.before is None else once.before.facts,
-                live=_live(spark, log),
+                live=log.lines.live,
             )
             end.write_state(audited, log.ends)
         stage("summing up")
@@ -205,10 +205,3 @@ def judge(
         for table in persisted:
             table.unpersist()
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _live(spark: "SparkSession", log: Log) -> "DataFrame | None":
-    """The lines of segments that were still being written."""
-    from spark_jobs.records.ingest import names
-
-    return spark.read.parquet(*names(log.lines.live)) if log.lines.live else None

@@ -7,13 +7,12 @@ from operator import or_
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_jobs.records import numbering, statement
 from spark_jobs.records.numbering import Counts
-from spark_jobs.records.segments import Segments
 from spark_jobs.tables.schema import KINDS, LIMITS, NUMBERED, RECORD, RECORD_VERSION
 
 _FEW: Final = 500_000
@@ -25,19 +24,29 @@ such bytes as one letter; with U+DBFF before it, it is a letter of its own, whic
 
 _END: Final = "end"
 
-
-def read(spark: SparkSession, segments: Segments, *more: Column) -> DataFrame:
-    """Read the lines: ``file`` (its last two path components), ``line`` and more about each."""
-    return spark.read.text(names(segments.paths), lineSep="\n").select(
-        fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
-        fn.col("value").alias("line"),
-        *more,
-    )
+_SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
 def names(paths: Iterable[Path | str]) -> list[str]:
-    """Escape paths for Spark: Hadoop takes some characters for patterns."""
-    return [re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path)) for path in paths]
+    """Escape paths for Spark: Hadoop takes some characters for patterns.
+
+    Raises:
+        OSError: Hadoop cannot read a path, since it takes the part of a pattern that comes before a
+            colon for a scheme; the message names the path.
+    """
+    return [_name(str(path)) for path in paths]
+
+
+def _name(path: str) -> str:
+    scheme = _SCHEME.match(path)
+    rest = path[scheme.end() if scheme else 0 :]
+    escaped = re.sub(r"([\\{}\[\]*?])", r"\\\1", rest)
+    if escaped != rest and ":" in rest:
+        raise OSError(
+            f"Spark cannot read {path}, which has a colon and one of {{}}[]*?\\ in its name: use a "
+            "link of another name"
+        )
+    return path.removesuffix(rest) + escaped
 
 
 def _fingerprint() -> Column:

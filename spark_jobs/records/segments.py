@@ -1,110 +1,97 @@
-"""Finds the files of a routing log, and makes them readable for Spark.
+"""Finds the segments of a routing log: what is there, and what is finished.
 
-A file that is damaged costs only its own records. If it just ends too early, its content up to
-there is what the proxy wrote. If the compressed bytes are wrong, anything since the last checksum
-may be: nothing of that counts.
+Only names, sizes and times are looked at here. Spark's executors read what is in the files, each
+where it lies (`take`).
 """
 
-import gzip
 import os
 import re
 import stat
-import time
-import zlib
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_jobs.markdown import counted
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _SEGMENT: Final = re.compile(r"(date=[^/]+/[^/]+\.jsonl)(\.open|\.gz|\.zst)?")
 _LIKE_A_SEGMENT: Final = re.compile(r"(?is)(.*\.jsonl).*|.*\.(gz|zst|bz2|xz|lz4|zip)")
-_CHUNK: Final = 1 << 20
-_GZIP: Final = 16 + zlib.MAX_WBITS
-_PACKED: Final = (".gz", ".zst")
+_CLOSED: Final = ("", ".gz", ".zst")
+FORMS: Final = 1 + len(_CLOSED)
+"""How many paths `Segment.forms` has."""
 _PACKED_TO: Final = 20
 """How many times as long a compressed segment is about when it is unpacked."""
-_RECENT_S: Final = 600.0
-"""Age up to which the proxy may still compress a closed segment, which takes a minute or so."""
-
-
-class DamagedError(OSError):
-    """A segment cannot be read to its end; the message says why, but not which it is.
-
-    Attributes:
-        certain: how many bytes of its unpacked content are certainly those that were written.
-    """
-
-    def __init__(self, why: str, certain: int = 0) -> None:
-        super().__init__(why)
-        self.certain = certain
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment that the proxy has finished.
+    """A file of a log that holds records.
 
     Attributes:
-        name: ``date=YYYY-MM-DD/….jsonl``, also if the file is compressed.
-        path: the file.
-        source: the path by which to read it: the same file below the listing's scratch directory,
-            or a copy of it there.
+        name: ``date=YYYY-MM-DD/….jsonl``, also if the file is compressed, or still being written.
+        path: the file, as an absolute path or as a URI.
         size: size of the file, bytes.
         modified_ns: when the file was last changed, ns since the epoch.
         log: the log, as the operator named it.
+        is_live: whether the proxy was still writing it, or was when it was killed. Then only its
+            first `size` bytes count: the rest came after the log was listed.
     """
 
     name: str
-    path: Path
-    source: Path
+    path: str
     size: int
     modified_ns: int
     log: str = ""
+    is_live: bool = False
 
     @property
     def file(self) -> str:
         """The file as the log names it: ``date=YYYY-MM-DD/…``."""
-        return f"{self.name.rpartition('/')[0]}/{self.path.name}"
+        return f"{self.name.rpartition('/')[0]}/{self.file_name}"
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file."""
+        return self.path.rpartition("/")[2]
 
     @property
     def place(self) -> str:
         """The file as the operator would name it."""
         return f"{self.log}/{self.file}"
 
+    @property
+    def plain_size(self) -> int:
+        """About how many bytes its content has; that of a compressed file is estimated."""
+        return self.size * (_PACKED_TO if self.path.endswith(_CLOSED[1:]) else 1)
 
-@dataclass(frozen=True, slots=True)
-class Readable:
-    """A segment whose content can be read.
+    @property
+    def forms(self) -> list[str]:
+        """Its file, and where it may be if that is gone: the proxy finishes and compresses it."""
+        folder = self.path.rpartition("/")[0]
+        plain = f"{folder}/{self.name.rpartition('/')[2]}"
+        return [self.path, *(plain + suffix for suffix in _CLOSED)]
 
-    Attributes:
-        segment: the segment.
-        path: where its content can be read, plain or as ``.gz``.
-        damage: why this is not all of its content; None if it is.
-    """
 
-    segment: Segment
-    path: Path
-    damage: str | None = None
+def name_of(file: str) -> str:
+    """The name of the segment in a file, which is given as the log names it."""
+    return re.sub(r"(?<=\.jsonl)(\.open|\.gz|\.zst)$", "", file)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a log, before any closed segment is opened.
+    """The files of a log, before any of them is read.
 
     Attributes:
         closed: segments that the proxy has finished.
-        live: copies of the segments that it was still writing, or was writing when it was killed.
+        live: segments that it was still writing, or was writing when it was killed.
         unread: files, as the log names them, that seem to hold records and cannot be read.
         unknown: all other files.
-        damaged: why segments cannot be read to their ends, by their files' names in the log.
+        damaged: why segments cannot be read, by their files' names in the log.
     """
 
     closed: tuple[Segment, ...]
-    live: tuple[Path, ...]
+    live: tuple[Segment, ...]
     unread: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
@@ -116,263 +103,172 @@ class Listing:
             dates: days (``YYYY-MM-DD``); only their closed segments count. If empty, all do.
         """
         folders = {f"date={date}" for date in dates}
-        closed = [
-            segment
-            for segment in self.closed
-            if not folders or segment.name.partition("/")[0] in folders
-        ]
-        packed = sum(segment.size for segment in closed if segment.path.suffix != ".jsonl")
-        plain = sum(segment.size for segment in closed if segment.path.suffix == ".jsonl")
-        return plain + _PACKED_TO * packed + sum(path.stat().st_size for path in self.live)
+        return sum(
+            segment.plain_size
+            for segment in (*self.closed, *self.live)
+            if segment.is_live or not folders or segment.name.partition("/")[0] in folders
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The files of a log, as Spark can read them.
-
-    Attributes:
-        complete: segments that the proxy has finished.
-        live: copies of the segments that it was still writing, or was writing when it was killed.
-        unread: files, as the log names them, that seem to hold records and cannot be read.
-        unknown: all other files.
-        damaged: why segments cannot be read to their ends, by their files' names in the log.
-        parts: what can be read of finished segments that are damaged.
-    """
-
-    complete: tuple[Path, ...]
-    live: tuple[Path, ...]
-    unread: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    damaged: Mapping[str, str] = field(default_factory=dict)
-    parts: tuple[Path, ...] = ()
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All files that are to be read."""
-        return self.complete + self.parts + self.live
+def list_log(spark: "SparkSession", log: Path | str, out: Path | None = None) -> Listing:
+    """List a log wherever it is; see `list_segments` and `list_remote`."""
+    return list_remote(spark, log) if isinstance(log, str) else list_segments(log, out)
 
 
-def make_readable(found: Listing, scratch: Path) -> Segments:
-    """Make all that was listed readable.
+def list_segments(log: Path, out: Path | None = None) -> Listing:
+    """List a log on this machine that may be growing.
 
-    Raises:
-        OSError: `scratch` cannot be written.
-    """
-    # Unpacking leaves the interpreter to other threads.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = list(pool.map(partial(readable, scratch=scratch), found.closed))
-    return Segments(
-        complete=tuple(readable.path for readable in made if readable.damage is None),
-        live=found.live,
-        unread=found.unread,
-        unknown=found.unknown,
-        damaged={**found.damaged, **damages(made)},
-        parts=tuple(readable.path for readable in made if readable.damage is not None),
-    )
-
-
-def damages(made: Iterable[Readable]) -> dict[str, str]:
-    """Why segments cannot be read to their ends, by their files' names in the log."""
-    return {
-        readable.segment.file: readable.damage for readable in made if readable.damage is not None
-    }
-
-
-def readable_parts(made: Iterable[Readable], files: Container[str]) -> list[Path]:
-    """What can be read of the segments with these files, given by their names in the log."""
-    return [part.path for part in made if part.segment.file in files]
-
-
-def list_segments(
-    log: Path, scratch: Path, out: Path | None = None, name: str | None = None
-) -> Listing:
-    """List a log that may be growing.
-
-    The proxy renames a live segment when it is complete. So live segments are copied first, and a
-    copy is dropped if its segment was renamed meanwhile. Recently completed segments are copied,
-    too: the proxy may be about to compress them. All paths are below `scratch`, because the log may
-    be in a directory whose name Hadoop would take for a pattern or for a URI.
+    The proxy renames a live segment when it is complete. So live segments are listed first, and
+    what was renamed meanwhile is among the others.
 
     Args:
         log: the directory that holds ``date=YYYY-MM-DD/``.
-        scratch: an empty directory.
         out: a directory whose files do not belong to the log, like ``_audit`` in `log`.
-        name: the log as the operator named it; None if that is `log`.
 
     Raises:
-        OSError: `log` cannot be listed, or `scratch` cannot be written.
+        OSError: `log` cannot be listed.
     """
     damaged: dict[str, str] = {}
-    live: dict[str, Path] = {}
-    for path in sorted(log.glob("date=*/*.jsonl.open")):
-        file = path.relative_to(log).as_posix()
-        copy = scratch / "live" / file
+    live = [path.relative_to(log).as_posix() for path in log.glob("date=*/*.jsonl.open")]
+    files = _divide({*live, *_files(log, {log / "_audit", out}, damaged)})
+    place = log.resolve()
+    found: list[Segment] = []
+    for segment, file in files.segments.items():
         try:
-            _copy(path, copy)
-        except DamagedError as error:
-            if _is_gone(error):
-                continue  # renamed; it is among the complete ones below
-            damaged[file] = _damage(error)
-        live[file.removesuffix(".open")] = copy
-    (scratch / "log").symlink_to(log.resolve())
-    closed: dict[str, Segment] = {}
+            status, path = _found(place / file)
+        except OSError as error:
+            damaged[file] = f"{error.strerror or error}; none of it counts"
+            continue
+        found.append(
+            Segment(
+                name=segment,
+                path=str(path),
+                size=status.st_size,
+                modified_ns=status.st_mtime_ns,
+                log=str(log),
+                is_live=path.suffix == ".open",
+            )
+        )
+    return _listing(found, files, damaged)
+
+
+def list_remote(spark: "SparkSession", uri: str) -> Listing:
+    """List a log that only Spark can read (``s3a:``, ``hdfs:`` and the like).
+
+    Args:
+        spark: a session.
+        uri: URI of the directory that holds ``date=YYYY-MM-DD/``, as Hadoop reads it.
+
+    Raises:
+        OSError: Spark lacks its library for S3.
+        PySparkException: the log cannot be listed; Py4J may raise an error of its own instead.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as fn
+
+    from spark_jobs.records.ingest import names
+
+    try:
+        files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        # The content is not read: Spark leaves out what is not selected.
+        rows = (
+            files.load(*names([uri.rstrip("/")]))
+            .select("path", "length", fn.unix_micros("modificationTime").alias("modified_us"))
+            .collect()
+        )
+    except (PySparkException, Py4JError) as error:
+        if "S3AFileSystem not found" in str(error):
+            raise OSError(_without_s3(spark, uri)) from error
+        raise
+    there = {"/".join(row.path.split("/")[-2:]): row for row in rows}
+    listed = _divide(there)
+    found = [
+        Segment(
+            name=segment,
+            path=there[file].path,
+            size=there[file].length,
+            modified_ns=there[file].modified_us * 1000,
+            log=uri,
+            is_live=file.endswith(".open"),
+        )
+        for segment, file in listed.segments.items()
+    ]
+    return _listing(found, listed, {})
+
+
+def _without_s3(spark: "SparkSession", uri: str) -> str:
+    return (
+        f"this Spark cannot read {uri}, since it lacks the library for S3: set spark.jars.packages "
+        f"to org.apache.hadoop:hadoop-aws:VERSION in spark-defaults.conf (SPARK_CONF_DIR names its "
+        f"directory), with the VERSION of Hadoop that Spark {spark.version} comes with (the name "
+        "of hadoop-client-api in its jars), or put that jar and those that it needs there"
+    )
+
+
+class _Files(NamedTuple):
+    """Files of a log, by what their names say.
+
+    Attributes:
+        segments: the file of each segment.
+        others: all other files.
+    """
+
+    segments: dict[str, str]
+    others: list[str]
+
+
+def _divide(files: Iterable[str]) -> _Files:
+    """Tell segments from other files. A segment that is there in several forms is read once."""
+    live: dict[str, str] = {}
+    closed: dict[str, str] = {}
     others: list[str] = []
     # In this order, a plain segment comes before its compressed form.
-    for file in sorted(_files(log, {log / "_audit", out}, damaged)):
+    for file in sorted(files):
         known = _SEGMENT.fullmatch(file)
-        if known is None or (known[2] and known[1] in closed):
+        if known is None or (known[2] != ".open" and known[1] in closed):
             others.append(file)
-        elif known[2] != ".open":
-            try:
-                segment = _closed(log, file, known[1], scratch)
-            except DamagedError as error:
-                damaged[file] = _damage(DamagedError(str(error)))
-            else:
-                closed[known[1]] = replace(segment, log=str(log) if name is None else name)
-    told = {*closed, *live}
+        else:
+            (live if known[2] == ".open" else closed)[known[1]] = file
+    return _Files(live | closed, others)
+
+
+def _listing(found: Iterable[Segment], files: _Files, damaged: Mapping[str, str]) -> Listing:
+    segments = sorted(found, key=lambda segment: segment.name)
     unread = [
-        name for name in others if (like := _LIKE_A_SEGMENT.fullmatch(name)) and like[1] not in told
+        name
+        for name in files.others
+        if (like := _LIKE_A_SEGMENT.fullmatch(name)) and like[1] not in files.segments
     ]
     return Listing(
-        closed=tuple(closed.values()),
-        live=tuple(copy for name, copy in live.items() if name not in closed),
+        closed=tuple(segment for segment in segments if not segment.is_live),
+        live=tuple(segment for segment in segments if segment.is_live),
         unread=tuple(unread),
-        unknown=tuple(name for name in others if name not in unread),
+        unknown=tuple(name for name in files.others if name not in unread),
         damaged=damaged,
     )
 
 
-def readable(
-    segment: Segment, scratch: Path, on_data: Callable[[bytes], object] | None = None
-) -> Readable:
-    """Make a segment readable: a ``.zst``, and what is left of a damaged one, goes to `scratch`.
-
-    Args:
-        segment: the segment.
-        scratch: the listing's scratch directory.
-        on_data: is called with the unpacked content, piece by piece. Without it, a plain segment is
-            not read.
+def _found(path: Path) -> tuple[os.stat_result, Path]:
+    """Look at a file, or at the one that it has become.
 
     Raises:
-        OSError: `scratch` cannot be written.
+        OSError: it is gone, or no file, or cannot be read.
     """
-    source, pieces = segment.source, content(segment.source)
-    if on_data is not None:
-        pieces = _noted(pieces, on_data)
-    try:
-        if source.suffix == ".zst":
-            plain = scratch / "unpacked" / segment.name
-            _write(plain, pieces)
-            return Readable(segment, plain)
-        if source.suffix == ".gz" or on_data is not None:
-            for _ in pieces:
-                pass
-        else:
-            next(pieces, None)
-    except DamagedError as error:
-        part = scratch / "damaged" / segment.name
-        _write(part, _first(source, error.certain))
-        return Readable(segment, part, _damage(error))
-    return Readable(segment, source)
+    plain = name_of(path.name)
+    for place in (path, *(path.with_name(plain + suffix) for suffix in _CLOSED)):
+        try:
+            status = place.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError("not a regular file")
+            with place.open("rb"):
+                return status, place
+        except FileNotFoundError:
+            continue
+    raise OSError("deleted meanwhile")
 
 
-def content(path: Path) -> Iterator[bytes]:
-    """Read the unpacked content of a segment, in pieces.
-
-    Raises:
-        DamagedError: it cannot be read to its end.
-    """
-    size = certain = 0
-    unpacked = {".gz": _gunzipped, ".zst": _unzstd}.get(path.suffix, _plain)
-    try:
-        with path.open("rb") as file:
-            for data, is_certain in unpacked(file):
-                size += len(data)
-                if is_certain:
-                    certain = size
-                yield data
-    except EOFError as error:
-        raise DamagedError("cut short", size) from error
-    except ValueError as error:
-        raise DamagedError(f"damaged, {error}", certain) from error
-    except OSError as error:
-        raise DamagedError(error.strerror or str(error), size) from error
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that `readable` returns: a plain one, or a ``.gz``.
-
-    Raises:
-        DamagedError: it cannot be read, or not to its end.
-    """
-    try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as packed:
-                yield packed  # type: ignore[misc]  # it has all of BinaryIO that is used
-        else:
-            with path.open("rb") as plain:
-                yield plain
-    except (EOFError, zlib.error) as error:
-        raise DamagedError(f"damaged, {error}") from error
-    except OSError as error:
-        raise DamagedError(error.strerror or str(error)) from error
-
-
-def _closed(log: Path, file: str, name: str, scratch: Path) -> Segment:
-    """Describe a closed segment; one that may be compressed at any moment is copied.
-
-    Raises:
-        DamagedError: it is gone, or no file.
-        OSError: `scratch` cannot be written.
-    """
-    path, source = log / file, scratch / "log" / file
-    try:
-        status = _status(path)
-        if path.suffix == ".jsonl" and time.time() - status.st_mtime < _RECENT_S:
-            source = _copied(path, scratch / "recent" / file, source)
-    except DamagedError as error:
-        if not _is_gone(error):
-            raise
-    else:
-        return Segment(name, path, source, status.st_size, status.st_mtime_ns)
-    for suffix in _PACKED if path.suffix == ".jsonl" else ():
-        if path.with_name(f"{path.name}{suffix}").exists():  # it has been compressed since
-            return _closed(log, f"{file}{suffix}", name, scratch)
-    raise DamagedError("deleted meanwhile")
-
-
-def _copied(path: Path, copy: Path, source: Path) -> Path:
-    """Copy a segment; `source` if it cannot be read to its end, which its reader will notice.
-
-    Raises:
-        DamagedError: it is gone.
-        OSError: the copy cannot be written.
-    """
-    try:
-        _copy(path, copy)
-    except DamagedError as error:
-        if _is_gone(error):
-            raise
-        return source
-    return copy
-
-
-def _status(path: Path) -> os.stat_result:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise DamagedError(error.strerror or str(error)) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise DamagedError("not a regular file")
-    return status
-
-
-def _is_gone(error: DamagedError) -> bool:
-    return isinstance(error.__cause__, FileNotFoundError)
-
-
-def _files(log: Path, others: set[Path | None], damaged: dict[str, str]) -> list[str]:
+def _files(log: Path, others: set[Path | None], damaged: dict[str, str]) -> Iterator[str]:
     """The paths of all files below `log`, relative to it, except in the directories `others`.
 
     Directories that cannot be listed are added to `damaged`.
@@ -385,110 +281,11 @@ def _files(log: Path, others: set[Path | None], damaged: dict[str, str]) -> list
         damaged[f"{folder.relative_to(log).as_posix()}/"] = error.strerror or str(error)
 
     met = {path.resolve() for path in others if path is not None}
-    found = []
     for folder, folders, names in os.walk(log, onerror=on_error, followlinks=True):
         here = Path(folder)
         if here.resolve() in met:
             folders.clear()
             continue
         met.add(here.resolve())
-        found += [(here / name).relative_to(log).as_posix() for name in names]
-    return found
-
-
-def _plain(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Read pieces, and whether all up to the end of each is certainly what was written."""
-    while data := file.read(_CHUNK):
-        yield data, True
-
-
-def _gunzipped(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Unpack a file of gzip members, as `_plain` reads; it may be padded with zeros.
-
-    Raises:
-        EOFError: the file ends within a member, or has none.
-        ValueError: it is no gzip, or damaged.
-    """
-    member, is_begun, is_empty = zlib.decompressobj(_GZIP), False, True
-    try:
-        while packed := file.read(_CHUNK):
-            while packed := packed if is_begun else packed.lstrip(b"\0"):
-                if not is_begun:
-                    member = zlib.decompressobj(_GZIP)
-                data, is_empty = member.decompress(packed, _CHUNK), False
-                is_begun = not member.eof
-                packed = member.unconsumed_tail if is_begun else member.unused_data
-                yield data, member.eof
-        if is_begun:
-            yield member.flush(), False
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if is_begun or is_empty:
-        raise EOFError
-
-
-def _unzstd(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Unpack a file of Zstandard frames, as `_plain` reads.
-
-    Raises:
-        EOFError: the file ends within a frame, or has none.
-        ValueError: it is no zstd, or damaged, or nothing here can read it.
-    """
-    try:
-        import zstandard
-    except ImportError as error:
-        raise ValueError("no package zstandard is installed to read it") from error
-
-    frame, is_begun, is_empty = zstandard.ZstdDecompressor().decompressobj(), False, True
-    try:
-        while data := file.read(_CHUNK):
-            while data:
-                is_empty = False
-                unpacked, is_whole = frame.decompress(data), frame.eof
-                data, is_begun = frame.unused_data, not is_whole
-                if is_whole:
-                    frame = zstandard.ZstdDecompressor().decompressobj()
-                yield unpacked, is_whole
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from error
-    if is_begun or is_empty:
-        raise EOFError
-
-
-def _noted(pieces: Iterator[bytes], on_data: Callable[[bytes], object]) -> Iterator[bytes]:
-    for data in pieces:
-        on_data(data)
-        yield data
-
-
-def _first(path: Path, size: int) -> Iterator[bytes]:
-    """The first bytes of a segment's unpacked content."""
-    if not size:
-        return
-    for data in content(path):
-        yield data[:size]
-        size -= len(data)
-        if size <= 0:
-            return
-
-
-def _copy(path: Path, to: Path) -> None:
-    """Copy a plain segment.
-
-    Raises:
-        DamagedError: it cannot be read to its end; `to` has what could be read.
-        OSError: the copy cannot be written.
-    """
-    _write(to, content(path))
-
-
-def _write(path: Path, pieces: Iterator[bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        file.writelines(pieces)
-
-
-def _damage(error: DamagedError) -> str:
-    """Say what is wrong with a segment, and how much of it counts."""
-    first = counted(error.certain, "byte")
-    return f"{error}; {f'its first {first} count' if error.certain else 'none of it counts'}"
+        for name in names:
+            yield (here / name).relative_to(log).as_posix()

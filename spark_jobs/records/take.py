@@ -1,46 +1,72 @@
 """Converts segments to Parquet, so that no line of theirs is parsed as JSON again.
 
-Python workers read pieces of segments, block by block. A block of plain records becomes columns as
-a whole (`lines`), and does not pass through Java. Blocks with any other line are set aside, and
-Spark parses their lines one by one (`ingest.parse`). For a segment with a torn line at its end,
-that is one block.
+Theory of operation
+===================
+
+Spark's executors fetch each segment whole, from wherever Spark can read (a proxy's segment has 64
+MiB at most), and hand it to a Python worker (`_Convert`). The worker reads it twice. The first
+time, it measures the content (`content.measure`): its size, its checksum, and how much of it can be
+trusted. The second time, it makes rows of that much. A block of plain records becomes columns as a
+whole (`lines`). Of a block with any other line, each line becomes a row of its own, with its
+number, and Spark parses these lines afterwards (`ingest.parse`), which tells what is wrong with
+them. In a last row, the worker says what it found in the segment (`Content`).
+
+Spark writes all rows as Parquet, in three parts: ``records``, ``lines`` and ``segments``. So
+executors need no more in common than the log and the folder that is written.
+
+The proxy may rename or compress a segment while it is being taken. Then the executors do not find
+it, it has no row among the segments, and what it has become is taken instead.
 """
 
-import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.functions import arrow_udtf
+from pyspark.sql.table_arg import TableArg
+from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
-from spark_jobs.markdown import explained
-from spark_jobs.records import ingest, lines
-from spark_jobs.records.segments import DamagedError, opened
+from spark_jobs.records import content, ingest, lines
+from spark_jobs.records.content import LARGEST, Content, Contents, Measured
+from spark_jobs.records.segments import FORMS, Segment, name_of
 from spark_jobs.tables.schema import PARSED
 
 _BLOCK: Final = 4 << 20
-"""About how many bytes are read at once."""
+"""About how many bytes become columns at once."""
 
-_TASK: Final = 128 << 20
-"""How many bytes a task reads at most, except that a compressed segment is not cut."""
+_RECORDS, _LINES, _SEGMENTS = "records", "lines", "segments"
 
-_LEAST: Final = 32 << 20
-"""How many bytes a task reads at least: as long as that takes, a worker takes to start."""
-
-_ROWS: Final = 1 << 17
-"""How many records are written at once."""
-
-_END: Final = 2**63 - 1
-
-_ASIDE: Final = pa.schema([("file", pa.string()), ("line", pa.binary())])
+_PLACE: Final = StructType(
+    [
+        StructField("number", LongType()),  # of a line in its segment, from 1 on
+        StructField("part", StringType()),
+        StructField("date", DateType()),  # when a record arrived, like `hour`, by UTC
+        StructField("hour", IntegerType()),
+    ]
+)
+_TOLD: Final = StructType([PARSED["line"]])
+_ROW: Final = StructType([*PARSED, *_PLACE])
+_PART: Final = StructType([*PARSED, _PLACE["number"]])
+_ARROW: Final = pa.schema(
+    [
+        *(pa.field(field.name, field.type) for field in lines.SCHEMA),
+        ("number", pa.int64()),
+        ("part", pa.string()),
+        ("date", pa.date32()),
+        ("hour", pa.int32()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -49,269 +75,267 @@ class Kept:
 
     Attributes:
         parsed: PARSED.
-        files: the files that hold them; they may hold other lines, too.
-        live: those of these files whose segments were still being written, or are damaged.
+        live: those of them that are of segments which were still being written, or are damaged;
+            None if there are no such segments.
         damaged: why files could not be read to their ends, by `file` of PARSED.
     """
 
     parsed: DataFrame
-    files: Sequence[str]
-    live: Sequence[str] = ()
+    live: DataFrame | None = None
     damaged: Mapping[str, str] = field(default_factory=dict)
 
 
-class Part(NamedTuple):
-    """Lines that are counted together.
-
-    Attributes:
-        file: `file` of PARSED.
-        hour: the hour in which the records arrived, ``YYYY-MM-DDTHH``; None for other lines.
-        fault: `fault` of PARSED.
-    """
-
-    file: str
-    hour: str | None
-    fault: str | None
-
-
-def all_in(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Kept:
-    """Convert files, with their lines that are no record.
+def all_in(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> Kept:
+    """Convert segments as far as they can be read, with their lines that are no record.
 
     Args:
         spark: a session.
-        paths: the files, which `segments.readable` returned.
+        segments: the segments.
         folder: takes the Parquet files; it must not exist.
-
-    Raises:
-        OSError: `folder` cannot be written.
     """
-    damaged = _take(spark, paths, folder, is_by_hour=False).damaged
-    # The folder holds only files of this call, so Spark need not discover partitions.
-    kept = spark.read.schema(PARSED).parquet(*ingest.names([folder]))
-    return Kept(kept, sorted(map(str, folder.glob("*.parquet"))), damaged=damaged)
+    found = _convert(spark, segments, folder, by_hour=False)
+    parsed = _part(spark, folder, _RECORDS)
+    others = _parsed(spark, folder)
+    if parsed is None or others is not None:
+        others = spark.createDataFrame([], _PART) if others is None else others
+        others.write.parquet(str(folder / "parsed"), compression="zstd")
+        others = spark.read.schema(_PART).parquet(*ingest.names([folder / "parsed"]))
+        parsed = others if parsed is None else parsed.unionByName(others)
+    parsed = parsed.select(PARSED.names)
+    damaged = {
+        here.file: here.measured.damage
+        for here in found.values()
+        if here.measured.damage is not None
+    }
+    return Kept(parsed, damaged=damaged | content.lacking(segments, found))
 
 
-def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter[Part]:
-    """Convert the records of files, into ``date=…/hour=…`` of their arrival.
+def by_hour(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> Contents:
+    """Convert whole segments: their records to ``records``, other lines to ``quarantine``.
 
     Args:
         spark: a session.
-        paths: the files, which `segments.readable` returned.
-        folder: takes the Parquet files; it must not exist.
+        segments: the segments; nothing is taken of those that are damaged.
+        folder: takes ``records/date=…/hour=…``, by arrival, and ``quarantine``, PARSED with the
+            ``number`` of each line, if there is any.
 
     Returns:
-        The counts of all lines; lines that are no record are counted, but not written.
-
-    Raises:
-        OSError: one cannot be read to its end, and the message names it; or `folder` cannot be
-            written.
+        What is in them.
     """
-    taken = _take(spark, paths, folder, is_by_hour=True)
-    if taken.damaged:
-        raise OSError(f"these files changed while they were read: {explained(taken.damaged)}")
-    return taken.counts
+    staged = folder / "staged"
+    found = _convert(spark, segments, staged, by_hour=True)
+    records = staged / f"part={_RECORDS}"
+    others = _parsed(spark, staged)
+    if others is not None:
+        moment = fn.when(fn.isnull("fault"), fn.col("arrived_us"))
+        rows = (
+            others.withColumn("date", fn.date_from_unix_date(fn.floor(moment / DAY_US).cast("int")))
+            .withColumn("hour", fn.floor(moment / HOUR_US).cast("int") % 24)
+            .persist()
+        )
+        try:
+            placed = rows.where("fault is null").drop("number").write.partitionBy("date", "hour")
+            placed.mode("append").parquet(str(records), compression="zstd")
+            faulty = rows.where("fault is not null").select(*PARSED.names, "number")
+            if not faulty.isEmpty():
+                sorted_ = faulty.coalesce(1).sortWithinPartitions("file", "number")
+                sorted_.write.parquet(str(folder / "quarantine"), compression="zstd")
+            for row in rows.groupBy("file", "date", "hour", "fault").count().collect():
+                here = found[name_of(row.file)]
+                if row.fault is None:
+                    hour = f"{row.date}T{row.hour:02}"
+                    here.hours[hour] = here.hours.get(hour, 0) + row["count"]
+                else:
+                    here.faults[row.fault] = row["count"]
+        finally:
+            rows.unpersist()
+    if records.exists():
+        records.rename(folder / "records")
+    shutil.rmtree(staged, ignore_errors=True)
+    return found
 
 
-def _take(spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hour: bool) -> "_Done":
-    folder.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(prefix="aside-", dir=folder.parent) as name:
-        taken, aside = _Done(Counter(), {}), Path(name)
-        all_tasks = _tasks(paths, spark.sparkContext.defaultParallelism, taken.damaged)
-        work = partial(_read, folder=folder, aside=aside, is_by_hour=is_by_hour)
-        for done in _each(spark, list(enumerate(all_tasks)), work):
-            if done.error is not None:
-                raise OSError(done.error)
-            taken.counts.update(done.counts)
-            taken.damaged.update(done.damaged)
-        if any(aside.iterdir()):
-            taken.counts.update(_take_one_by_one(spark, aside, folder, is_by_hour=is_by_hour))
-    return taken
+def measure(spark: SparkSession, segments: Sequence[Segment]) -> dict[str, Measured]:
+    """Read segments, and take nothing of them.
+
+    Returns:
+        What is in them, by their names; those that cannot be read are not there.
+    """
+    files = _files(spark, [segment.path for segment in segments])
+    if files is None:
+        return {}
+    told = _eval(files, _Measure, _TOLD).collect()
+    return {name: here.measured for name, here in _contents(told).items()}
 
 
-def _each(
-    spark: SparkSession, items: Sequence["_Task"], work: "Callable[[_Task], _Done]"
-) -> list["_Done"]:
-    """Do each piece of work in a task of its own, in Spark's Python workers."""
-    if not items:
-        return []
-    results: list[_Done] = spark.sparkContext.parallelize(items, len(items)).map(work).collect()
-    return results
+def _convert(
+    spark: SparkSession, segments: Sequence[Segment], folder: Path, *, by_hour: bool
+) -> Contents:
+    """Write the rows of segments, in parts; return what is in the segments."""
+    upto = {segment.name: segment.size for segment in segments if segment.is_live}
+    handler = type("_ConvertThese", (_Convert,), {"upto": upto, "only_whole": by_hour})
+    parts = ("part", "date", "hour") if by_hour else ("part",)
+    wanted = [segment for segment in segments if segment.size <= LARGEST]
+    # Spark passes over empty files.
+    empty = {segment.name: _empty(segment) for segment in segments if not segment.size}
+    found: Contents = dict(empty)
+    for form in range(FORMS):
+        left = [segment for segment in wanted if segment.name not in found]
+        files = _files(spark, [segment.forms[form] for segment in left])
+        if files is None:
+            continue
+        placed = _eval(files, handler, _ROW).write.mode("append").partitionBy(*parts)
+        placed.parquet(str(folder), compression="zstd")
+        told = _part(spark, folder, _SEGMENTS)
+        if told is not None:
+            found = empty | _contents(told.select("line").collect())
+    return found
 
 
-def _take_one_by_one(
-    spark: SparkSession, aside: Path, folder: Path, *, is_by_hour: bool
-) -> Counter[Part]:
-    """Convert the lines that were set aside."""
-    found = spark.read.parquet(*ingest.names([aside]))
-    moment = fn.when(fn.isnull("fault"), fn.col("arrived_us"))
-    rows = (
-        ingest.parse(found.select("file", fn.col("line").cast("string").alias("line")))
-        .withColumn("date", fn.date_from_unix_date(fn.floor(moment / DAY_US).cast("int")))
-        .withColumn("hour", fn.floor(moment / HOUR_US).cast("int") % 24)
-        .persist()
+def _empty(segment: Segment) -> Content:
+    return Content(segment.file, content.measure(BytesIO(), _suffix(segment.file)))
+
+
+def _files(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
+    """The paths of files and all their bytes; None if no file is there."""
+    left = [path for path in paths if not path.startswith("/") or Path(path).exists()]
+    files = spark.read.format("binaryFile").options(
+        ignoreMissingFiles=True, ignoreCorruptFiles=True
     )
-    try:
-        if is_by_hour:
-            placed = rows.where(fn.isnull("fault")).write.partitionBy("date", "hour")
-        else:
-            placed = rows.select(PARSED.names).write
-        placed.mode("append").parquet(str(folder), compression="zstd")
-        counts: Counter[Part] = Counter()
-        for row in rows.groupBy("file", "date", "hour", "fault").count().collect():
-            hour = None if row.date is None else f"{row.date}T{row.hour:02}"
-            counts[Part(row.file, hour, row.fault)] = row["count"]
-        return counts
-    finally:
-        rows.unpersist()
+    while left:
+        try:
+            return files.load(ingest.names(left)).select("path", "content")
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            gone = (error.getMessageParameters() or {}).get("path", "")
+            there = [path for path in left if not gone.endswith(ingest.names([path])[0])]
+            if there == left:
+                raise
+            left = there
+    return None
+
+
+def _eval(files: DataFrame, handler: type, result: StructType) -> DataFrame:
+    """Let Python workers go through files, as tables of Arrow."""
+    run = cast("Callable[[TableArg], DataFrame]", arrow_udtf(handler, returnType=result))
+    return run(files.asTable())
+
+
+def _part(spark: SparkSession, folder: Path, part: str) -> DataFrame | None:
+    """Read a part of what was written: `_ROW` without what its folders say; None if it is empty."""
+    place = folder / f"part={part}"
+    if not place.exists():
+        return None
+    return spark.read.schema(_PART).parquet(*ingest.names([place]))
+
+
+def _parsed(spark: SparkSession, folder: Path) -> DataFrame | None:
+    """Parse the lines that workers did not make columns of: PARSED and `number`; None if none."""
+    found = _part(spark, folder, _LINES)
+    return None if found is None else ingest.parse(found.select("file", "line", "number"), "number")
+
+
+def _contents(rows: Iterable[Row]) -> Contents:
+    found = (json.loads(row.line) for row in rows)
+    return {
+        name_of(told["file"]): Content(told["file"], Measured(**told["measured"]), told["hours"])
+        for told in found
+    }
 
 
 # In the workers
 
 
-class _Piece(NamedTuple):
-    """The lines of a file that begin at `begin` or later, and before `end`."""
+class _Measure:
+    """Measures files; each gives a row."""
 
-    path: Path
-    begin: int
-    end: int
-
-
-_Task = tuple[int, list[_Piece]]
-"""The number of a task, and what it reads."""
+    def eval(self, files: pa.RecordBatch) -> Iterator[pa.Table]:
+        for file, data in _data(files):
+            measured = content.measure(pa.BufferReader(data), _suffix(file))
+            yield pa.table({"line": [_told(file, measured, {})]})
 
 
-class _Done(NamedTuple):
-    """What was read.
+class _Convert:
+    """Makes rows of files: `_ROW`.
 
     Attributes:
-        counts: the lines.
-        damaged: why files could not be read to their ends, by `file` of PARSED.
-        error: why nothing could be written; None if all was.
+        upto: how many bytes of a segment's content count, by its name; all of those not named.
+        only_whole: whether no line of a damaged segment is wanted.
     """
 
-    counts: Counter[Part]
-    damaged: dict[str, str]
-    error: str | None = None
+    upto: Mapping[str, int]
+    only_whole: bool
+
+    def eval(self, files: pa.RecordBatch) -> Iterator[pa.Table]:
+        for file, data in _data(files):
+            suffix, hours = _suffix(file), Counter[str]()
+            upto = self.upto.get(name_of(file))
+            measured = content.measure(pa.BufferReader(data), suffix, upto)
+            if measured.damage is None or not self.only_whole:
+                number = 1
+                pieces = content.unpacked(pa.BufferReader(data), suffix)
+                for block in _blocks(pieces, measured.certain):
+                    read = lines.plain(block, file)
+                    if read is None:
+                        yield _one_by_one(block, file, number)
+                    else:
+                        yield _placed(read, hours)
+                    number += block.count(b"\n")
+            yield _filled({"line": [_told(file, measured, hours)]}, 1, _SEGMENTS)
 
 
-def _tasks(paths: Sequence[Path], cores: int, damaged: dict[str, str]) -> Iterator[list[_Piece]]:
-    """Divide files into the pieces that each task reads; those that are gone become `damaged`."""
-    sizes = []
-    for path in paths:
-        try:
-            sizes.append((path, path.stat().st_size))
-        except OSError as error:
-            damaged[_file(path)] = error.strerror or str(error)
-    most = max(_LEAST, min(_TASK, sum(size for _, size in sizes) // (2 * cores)))
-    pieces: list[_Piece] = []
-    waiting = 0
-    for path, size in sizes:
-        step = size if path.suffix == ".gz" else most
-        for begin in range(0, size, step):
-            end = min(begin + step, size)
-            pieces.append(_Piece(path, begin, _END if path.suffix == ".gz" else end))
-            waiting += end - begin
-            if waiting >= most:
-                yield pieces
-                pieces, waiting = [], 0
-    if pieces:
-        yield pieces
+def _data(files: pa.RecordBatch) -> Iterator[tuple[str, pa.Buffer]]:
+    """Files as the log names them, and their bytes."""
+    for path, data in zip(files.column("path"), files.column("content"), strict=True):
+        yield "/".join(path.as_py().split("/")[-2:]), data.as_buffer()
 
 
-def _read(task: _Task, folder: Path, aside: Path, *, is_by_hour: bool) -> _Done:
-    number, pieces = task
-    done = _Done(Counter(), {})
-    taken, others = _Files(folder, number, lines.SCHEMA), _Files(aside, number, _ASIDE)
-    try:
-        for block, file in _all_blocks(pieces, done.damaged):
-            read = lines.plain(block, file)
-            if read is None:
-                others.add(_one_by_one(block, file))
-                continue
-            for hour, records in _hours(read):
-                date = Day.of(hour * HOUR_US)
-                done.counts[Part(file, f"{date}T{hour % 24:02}", None)] += len(records)
-                taken.add(records, f"date={date}/hour={hour % 24}" if is_by_hour else ".")
-        taken.end()
-        others.end()
-    except OSError as error:
-        return done._replace(error=f"{error} ({folder})")
-    return done
+def _suffix(file: str) -> str:
+    return file[len(name_of(file)) :]
 
 
-def _all_blocks(pieces: list[_Piece], damaged: dict[str, str]) -> Iterator[tuple[bytes, str]]:
-    """Read the blocks of pieces, and of which file each is."""
-    for piece in pieces:
-        file = _file(piece.path)
-        try:
-            for block in _blocks(piece):
-                yield block, file
-        except DamagedError as error:
-            # This was not so when the file was checked, a moment ago.
-            damaged[file] = f"{error}, while it was read; its records before that count"
+def _told(file: str, measured: Measured, hours: Mapping[str, int]) -> str:
+    """What `_contents` reads."""
+    return json.dumps({"file": file, "measured": measured._asdict(), "hours": hours})
 
 
-def _file(path: Path) -> str:
-    """`file` of PARSED."""
-    return "/".join(path.parts[-2:])
+def _blocks(pieces: Iterator[bytes], certain: int) -> Iterator[bytes]:
+    """Cut the first bytes of a content into blocks of whole lines; the last may lack its end."""
+    waiting = bytearray()
+    while certain:
+        piece = next(pieces)[:certain]
+        certain -= len(piece)
+        waiting += piece
+        end = waiting.rfind(b"\n") + 1 if certain else len(waiting)
+        if end >= _BLOCK or not certain:
+            yield bytes(waiting[:end])
+            del waiting[:end]
 
 
-def _blocks(piece: _Piece) -> Iterator[bytes]:
-    """Read whole lines, a block at a time.
-
-    Raises:
-        DamagedError: the file cannot be read to its end.
-    """
-    with opened(piece.path) as file:
-        if piece.begin:
-            file.seek(piece.begin - 1)
-            file.readline()  # the rest of a line that begins earlier
-        while (at := file.tell()) < piece.end:
-            block = file.read(min(_BLOCK, piece.end - at))
-            if not block:
-                break
-            yield block if block.endswith(b"\n") else block + file.readline()
+def _placed(read: pa.Table, hours: Counter[str]) -> pa.Table:
+    """Give records their place, and count them by hour."""
+    hour = read.column("arrived_us").to_numpy() // HOUR_US
+    for found, records in zip(*np.unique(hour, return_counts=True), strict=True):
+        hours[f"{Day.of(int(found) * HOUR_US)}T{found % 24:02}"] += int(records)
+    date = pa.array((hour // 24).astype(np.int32)).view(pa.date32())
+    made = {name: read.column(name) for name in read.column_names}
+    made |= {"date": date, "hour": pa.array((hour % 24).astype(np.int32))}
+    return _filled(made, len(read), _RECORDS)
 
 
-def _one_by_one(block: bytes, file: str) -> pa.Table:
+def _one_by_one(block: bytes, file: str, number: int) -> pa.Table:
+    """Make a row of each line of a block; its first line has the number that is given."""
     texts = block.removesuffix(b"\n").split(b"\n")
-    return pa.table([pa.repeat(pa.scalar(file), len(texts)), pa.array(texts)], schema=_ASIDE)
+    numbers = range(number, number + len(texts))
+    # Bytes that are no UTF-8 stay as they are, for Spark to find.
+    line = pa.array(texts, pa.binary()).view(pa.string())
+    made = {"file": pa.repeat(file, len(texts)), "line": line, "number": pa.array(numbers)}
+    return _filled(made, len(texts), _LINES)
 
 
-def _hours(read: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Split records by the hour of their arrival, in hours since the epoch."""
-    hours = read.column("arrived_us").to_numpy() // HOUR_US
-    met = np.unique(hours)
-    for hour in met:
-        yield int(hour), read if len(met) == 1 else read.filter(pa.array(hours == hour))
-
-
-class _Files:
-    """Parquet files of one task."""
-
-    def __init__(self, folder: Path, number: int, schema: pa.Schema) -> None:
-        self._folder, self._name, self._schema = folder, f"take-{number}.parquet", schema
-        self._waiting: defaultdict[str, list[pa.Table]] = defaultdict(list)
-        self._writers: dict[str, pq.ParquetWriter] = {}
-
-    def add(self, table: pa.Table, place: str = ".") -> None:
-        """Add rows to the file in a folder below this one."""
-        waiting = self._waiting[place]
-        waiting.append(table)
-        if sum(map(len, waiting)) >= _ROWS:
-            self._write(place)
-
-    def end(self) -> None:
-        """Write the remaining rows, and close the files."""
-        for place in list(self._waiting):
-            self._write(place)
-        for writer in self._writers.values():
-            writer.close()
-
-    def _write(self, place: str) -> None:
-        if place not in self._writers:
-            path = self._folder / place / self._name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._writers[place] = pq.ParquetWriter(path, self._schema, compression="zstd")
-        table = pa.concat_tables(self._waiting.pop(place))
-        self._writers[place].write_table(table, row_group_size=_ROWS)
+def _filled(columns: Mapping[str, pa.Array | list[str]], count: int, part: str) -> pa.Table:
+    """Make rows of a part; columns that are not given are null."""
+    made = {"part": pa.repeat(part, count), **columns}
+    arrays = [made.get(field.name, pa.nulls(count, field.type)) for field in _ARROW]
+    return pa.table(arrays, schema=_ARROW)

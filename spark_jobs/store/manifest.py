@@ -6,17 +6,20 @@ replaces the earlier one: the segment was found again in another form (compresse
 another disk) with the same content.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
 from spark_jobs.disk import write_whole
 from spark_jobs.markdown import plain
-from spark_jobs.records.segments import DamagedError, Segment, content
+from spark_jobs.records.content import Measured
+from spark_jobs.records.segments import Segment
+
+Measure = Callable[[Sequence[Segment]], Mapping[str, Measured]]
+"""Reads segments, and returns what is in them, by their names; without those that are gone."""
 
 _TAKE: Final = re.compile(r"take=([1-9][0-9]*)\.jsonl")
 
@@ -114,10 +117,16 @@ class Manifest:
         self._taken |= {segment.name: segment for segment in taken}
         self.newest += 1
 
-    def compare(self, closed: Iterable[Segment]) -> tuple[list[Segment], list[Taken]]:
+    def compare(
+        self, closed: Sequence[Segment], measure: Measure
+    ) -> tuple[list[Segment], list[Taken]]:
         """Find the new segments of a log.
 
         Only files whose name, size or time has changed are read again.
+
+        Args:
+            closed: the log's segments.
+            measure: reads segments.
 
         Returns:
             Segments that have not been taken, and new lines on those whose files have changed in
@@ -126,24 +135,26 @@ class Manifest:
         Raises:
             ChangedSegmentError: some were changed after they were taken.
         """
-        new, again, changed = [], [], []
-        for segment in closed:
-            before = self._taken.get(segment.name)
-            if before is None:
-                new.append(segment)
-                continue
-            file = (segment.path.name, segment.size, segment.modified_ns)
-            if file == (before.file, before.file_size, before.modified_ns):
-                continue
-            try:
-                found = digest(segment.source)
-            except DamagedError:
+        new = [segment for segment in closed if segment.name not in self._taken]
+        other = [segment for segment in closed if not self._has(segment)]
+        known = [segment for segment in other if segment.name in self._taken]
+        found = measure(known) if known else {}
+        again, changed = [], []
+        for segment in known:
+            before, here = self._taken[segment.name], found.get(segment.name)
+            if here is None or here.damage is not None:
                 continue  # nothing is lost: all its records were taken
-            if found != (before.size, before.sha256):
+            if (here.size, here.sha256) != (before.size, before.sha256):
                 changed.append(segment.place)
             else:
-                name, size, modified_ns = file
-                again.append(replace(before, file=name, file_size=size, modified_ns=modified_ns))
+                again.append(
+                    replace(
+                        before,
+                        file=segment.file_name,
+                        file_size=segment.size,
+                        modified_ns=segment.modified_ns,
+                    )
+                )
         if changed:
             raise ChangedSegmentError(
                 f"{', '.join(map(plain, changed))} changed after the audit had taken it, but a "
@@ -152,35 +163,14 @@ class Manifest:
             )
         return new, again
 
-
-def digest(path: Path) -> tuple[int, str]:
-    """Size in bytes and SHA-256 of a segment's uncompressed content.
-
-    Raises:
-        DamagedError: it cannot be read to its end.
-    """
-    found = Digest()
-    for data in content(path):
-        found.update(data)
-    return found.value
-
-
-class Digest:
-    """Computes the size and the SHA-256 of what it is given."""
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._sha256 = hashlib.sha256()
-
-    def update(self, data: bytes) -> None:
-        """Add bytes."""
-        self._size += len(data)
-        self._sha256.update(data)
-
-    @property
-    def value(self) -> tuple[int, str]:
-        """Size in bytes, and SHA-256 in hex."""
-        return self._size, self._sha256.hexdigest()
+    def _has(self, segment: Segment) -> bool:
+        """Whether a segment was taken from this very file."""
+        before = self._taken.get(segment.name)
+        return before is not None and (before.file, before.file_size, before.modified_ns) == (
+            segment.file_name,
+            segment.size,
+            segment.modified_ns,
+        )
 
 
 def _read(path: Path) -> Iterator[Taken]:

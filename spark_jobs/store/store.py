@@ -22,8 +22,9 @@ from typing import Final, NamedTuple
 
 from spark_jobs.day import DAY_US, HOUR_US, Day, Period, hour_us
 from spark_jobs.disk import sync, sync_all
-from spark_jobs.records.segments import Readable, Segment, readable
-from spark_jobs.store.manifest import Digest, Manifest, Taken
+from spark_jobs.records.content import Content, Contents, lacking
+from spark_jobs.records.segments import Segment
+from spark_jobs.store.manifest import Manifest, Measure, Taken
 
 _DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/")
 
@@ -89,22 +90,24 @@ class Span:
         return self.has_faults(taken) or any(map(self.has, taken.hours))
 
 
-class Counts(NamedTuple):
-    """The lines of one segment: records by hour, and other lines by fault."""
-
-    hours: dict[str, int]
-    faults: dict[str, int]
-
-
 class Took(NamedTuple):
-    """How many segments were taken, and those that were not, since they are damaged."""
+    """How many segments were taken, and those that were not, and why: they are damaged."""
 
     segments: int
-    damaged: Sequence[Readable]
+    damaged: Mapping[Segment, str]
 
 
-Stage = Callable[[Sequence[Path], Path], dict[str, Counts]]
-"""Writes the records and the quarantine of files to a folder; returns each segment's counts."""
+class Reader(NamedTuple):
+    """What reads segments.
+
+    Attributes:
+        measure: reads them, and takes nothing.
+        take: writes the records and the quarantine of those that are whole to a folder, and returns
+            what is in all of them.
+    """
+
+    measure: Measure
+    take: Callable[[Sequence[Segment], Path], Contents]
 
 
 class Store:
@@ -133,26 +136,25 @@ class Store:
                     shutil.rmtree(path)
         self._clear()
 
-    def take(self, closed: Iterable[Segment], scratch: Path, stage: Stage) -> Took:
+    def take(self, closed: Sequence[Segment], reader: Reader) -> Took:
         """Take what has not been taken yet.
 
         Damaged segments are not taken: somebody may still put back the originals.
 
         Args:
             closed: the log's segments.
-            scratch: directory in which they can be unpacked.
-            stage: writes them as Parquet.
+            reader: reads them.
 
         Raises:
             ChangedSegmentError: some were changed after they were taken.
-            OSError: the store or `scratch` cannot be written, or a segment changed meanwhile.
+            OSError: the store cannot be written.
         """
-        new, again = self.manifest.compare(closed)
+        new, again = self.manifest.compare(closed, reader.measure)
         if again:
             self.manifest.add(again)
-        damaged: list[Readable] = []
-        for batch in _batches(new, scratch, damaged):
-            self._take(batch, stage)
+        damaged: dict[Segment, str] = {}
+        for batch in _batches(new):
+            damaged |= self._take(batch, reader)
         return Took(len(new) - len(damaged), damaged)
 
     def folders(self, span: Span) -> tuple[list[str], list[str]]:
@@ -213,29 +215,36 @@ class Store:
             if segment.take > take and span.concerns(segment)
         )
 
-    def _take(self, batch: "Sequence[_Whole]", stage: Stage) -> None:
+    def _take(self, batch: Sequence[Segment], reader: Reader) -> dict[Segment, str]:
+        """Take segments; return why some were not taken."""
         number = self.manifest.newest + 1
         self._clear()
         self._staged.mkdir()
         try:
-            counts = stage([readable.path for readable in batch], self._staged)
+            found = reader.take(batch, self._staged)
         except Exception:
             self._clear()  # the disk may be full
             raise
-        taken = [
-            readable.taken(number, counts.pop(readable.segment.name, Counts({}, {})))
-            for readable in batch
-        ]
-        if counts:
-            raise OSError(f"There are records of {', '.join(counts)}, which is no listed segment.")
-        sync_all(self._staged)
-        for kept in (self._quarantine, self.records):
-            staged = self._staged / kept.name
-            if staged.exists():
-                staged.rename(kept / f"take={number}")
-                sync(kept)
-        self.manifest.add(taken)
+        gone = lacking(batch, found)
+        damaged = {}
+        taken = []
+        for segment in batch:
+            here = found.get(segment.name)
+            why = gone[segment.file] if here is None else here.measured.damage
+            if here is None or why is not None:
+                damaged[segment] = str(why)
+            else:
+                taken.append(_taken(segment, number, here))
+        if taken:
+            sync_all(self._staged)
+            for kept in (self._quarantine, self.records):
+                staged = self._staged / kept.name
+                if staged.exists():
+                    staged.rename(kept / f"take={number}")
+                    sync(kept)
+            self.manifest.add(taken)
         self._clear()
+        return damaged
 
     def _clear(self) -> None:
         if self._staged.exists():
@@ -248,52 +257,32 @@ def _folder(hour: str) -> str:
     return f"date={date}/hour={int(number)}"
 
 
-class _Whole(NamedTuple):
-    """A segment that can be read to its end.
-
-    Attributes:
-        segment: the segment.
-        path: where it can be read.
-        content: size and SHA-256 of its uncompressed content.
-    """
-
-    segment: Segment
-    path: Path
-    content: tuple[int, str]
-
-    def taken(self, number: int, counts: Counts) -> Taken:
-        return Taken(
-            name=self.segment.name,
-            take=number,
-            size=self.content[0],
-            sha256=self.content[1],
-            file=self.segment.path.name,
-            file_size=self.segment.size,
-            modified_ns=self.segment.modified_ns,
-            taken_us=time.time_ns() // 1000,
-            records=sum(counts.hours.values()),
-            hours=counts.hours,
-            **counts.faults,
-        )
+def _taken(segment: Segment, number: int, found: Content) -> Taken:
+    size, sha256, *_ = found.measured
+    return Taken(
+        name=segment.name,
+        take=number,
+        size=size,
+        sha256=sha256,
+        file=found.file.rpartition("/")[2],
+        file_size=segment.size,
+        modified_ns=segment.modified_ns,
+        taken_us=time.time_ns() // 1000,
+        records=sum(found.hours.values()),
+        hours=found.hours,
+        **found.faults,
+    )
 
 
-def _batches(
-    segments: Iterable[Segment], scratch: Path, damaged: list[Readable]
-) -> Iterator[list[_Whole]]:
-    """Make segments readable, in batches of about BATCH_BYTES; the others are `damaged`."""
-    batch: list[_Whole] = []
+def _batches(segments: Iterable[Segment]) -> Iterator[list[Segment]]:
+    """Divide segments into batches of about BATCH_BYTES."""
+    batch: list[Segment] = []
     size = 0
     for segment in segments:
-        content = Digest()
-        made = readable(segment, scratch, content.update)
-        if made.damage is not None:
-            damaged.append(made)
-            continue
-        batch.append(_Whole(segment, made.path, content.value))
-        size += batch[-1].content[0]
+        batch.append(segment)
+        size += segment.plain_size
         if size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
-            shutil.rmtree(scratch / "unpacked", ignore_errors=True)
     if batch:
         yield batch

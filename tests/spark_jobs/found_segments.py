@@ -1,10 +1,28 @@
-"""A log's segments, found and made readable in one step."""
+"""The segments of a log, and their lines as Spark reads text."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from spark_jobs.records.segments import Segments, list_segments, make_readable
+from spark_jobs.records.segments import Segment, list_segments
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
-def find_segments(log: Path, scratch: Path, out: Path | None = None) -> Segments:
-    """List a log that may be growing, and make all of it readable."""
-    return make_readable(list_segments(log, scratch, out), scratch)
+def find_segments(log: Path) -> list[Segment]:
+    """All segments of a log, finished or not."""
+    listing = list_segments(log)
+    return [*listing.closed, *listing.live]
+
+
+def lines_of(spark: "SparkSession", log: Path) -> "DataFrame":
+    """The lines of a log: ``file`` (the last two components of its path) and ``line``."""
+    from pyspark.sql import functions as fn
+
+    from spark_jobs.records.ingest import names
+
+    paths = names([segment.path for segment in find_segments(log)])
+    return spark.read.text(paths, lineSep="\n").select(
+        fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
+        fn.col("value").alias("line"),
+    )

@@ -1,12 +1,15 @@
 """A log whose segments name hours, and audits that only count them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs import nightly
 from spark_jobs.day import Day
 from spark_jobs.findings.findings import Findings
+from spark_jobs.records.content import Content, Contents, Measured, measure
+from spark_jobs.records.segments import Segment
+from spark_jobs.store.store import Reader
 from spark_jobs.tables.row import Row
 from spark_jobs.verdict import Finding, Verdict
 
@@ -40,13 +43,24 @@ class Nights:
         self.judged.clear()
         return nightly.main(["--log", str(self.log), "--date", str(day), *options])
 
-    def stage(self, _spark: object, paths: list[Path], folder: Path) -> dict[str, object]:
-        from spark_jobs.store.store import Counts
+    def reader(self, _spark: object) -> Reader:
+        return Reader(self._measure, self._take)
 
-        found: dict[str, object] = {}
-        for path in paths:
-            hours = path.read_text().split()
-            found["/".join(path.parts[-2:])] = Counts(dict.fromkeys(hours, 1), {})
+    def _measure(self, segments: Sequence[Segment]) -> dict[str, Measured]:
+        found = {}
+        for segment in segments:
+            with Path(segment.path).open("rb") as file:
+                found[segment.name] = measure(file, Path(segment.path).suffix)
+        return found
+
+    def _take(self, segments: Sequence[Segment], folder: Path) -> Contents:
+        found: Contents = {}
+        for segment in segments:
+            (measured,) = self._measure([segment]).values()
+            hours = {}
+            if measured.damage is None:
+                hours = dict.fromkeys(Path(segment.path).read_text().split(), 1)
+            found[segment.name] = Content(segment.file, measured, hours)
             for hour in hours:
                 date, _, number = hour.partition("T")
                 where = folder / "records" / f"date={date}" / f"hour={int(number)}"

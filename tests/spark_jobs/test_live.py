@@ -66,7 +66,7 @@ def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> View:
     from spark_jobs.store import parquet
 
     its = View(tmp_path)
-    monkeypatch.setattr(parquet, "stage", its.nights.stage)
+    monkeypatch.setattr(parquet, "reader", its.nights.reader)
     monkeypatch.setattr(parquet, "read", lambda *_: None)
     monkeypatch.setattr(audit, "judge", its.judge)
     return its
@@ -340,7 +340,8 @@ def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> N
             # One segment is late, and the others' last ones are not yet there.
             if number == 2 if run is not runs[0] else number == 1:
                 waiting.append(named.rename(tmp_path / named.name))
-    chosen = Options(log=log, out=out, live=True)
+    # `file:` stands in for what only Spark can read.
+    chosen = Options(log=f"file:{log}", out=out, live=True)
 
     def look() -> list[tuple[object, ...]]:
         its = Live(spark, chosen, Progress(), clock=lambda: (DAY.begin_us + HOUR_US) / 1e6)

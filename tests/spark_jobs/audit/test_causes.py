@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from spark_jobs.findings.incident import Failover, Incident, group
 from spark_jobs.tables.row import Row
 from spark_jobs.verdict import Finding
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.routing_log import UUID, Clock, Run, move, on, save
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def incidents(spark: "SparkSession", tmp_path: Path, *runs: Run) -> list[Inciden
 
     save(tmp_path / "log", *runs)
     (tmp_path / "scratch").mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
     records = ingest.number(parsed).persist()
     history = primary_history.learn(records)
     judged = consistency_audit.transform(records, history)

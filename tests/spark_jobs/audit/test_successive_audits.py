@@ -34,10 +34,10 @@ def judged(spark: "SparkSession", place: Path, run: Run, scratch: Path | None = 
 
     save(place, run)
     (place / "unpacked").mkdir()
-    segments = find_segments(place, place / "unpacked")
+    segments = find_segments(place)
     log = Log(
         name="log",
-        lines=take.all_in(spark, segments.paths, place / "parsed"),
+        lines=take.all_in(spark, segments, place / "parsed"),
         scratch=scratch or place / "unpacked",
         complete=1,
         live=0,

@@ -52,8 +52,8 @@ def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) 
     other.probe("primary", f"{P}:1-13:blue:1-2")
     save(tmp_path / "log", run, other)
     (tmp_path / "scratch").mkdir()
-    segments = find_segments(tmp_path / "log", tmp_path / "scratch")
-    parsed = take.all_in(spark, segments.paths, tmp_path / "parsed").parsed
+    segments = find_segments(tmp_path / "log")
+    parsed = take.all_in(spark, segments, tmp_path / "parsed").parsed
     found = survey.look(parsed.withColumns(facts()), None, None)
     known, _ = clusters.group(found.named)
     records = ingest.number(parsed)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.routing_log import DAY_US, UUID, Clock, Run, save
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def numbered(spark: "SparkSession", tmp_path: Path, *runs: Run) -> "DataFrame":
 
     save(tmp_path / "log", *runs)
     (tmp_path / "scratch").mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
     rows = ingest.number(parsed.where("fault is null"))
     return spark.createDataFrame(rows.collect(), rows.schema)  # so that plans stay small
 

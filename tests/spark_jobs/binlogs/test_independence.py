@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.verdict import Dependence, Finding, Verdict
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.routing_log import DAY_US, UUID, Run, save
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def reads(spark: "SparkSession", tmp_path: Path, run: Run) -> "tuple[DataFrame, 
 
     save(tmp_path / "log", run)
     (tmp_path / "scratch").mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
     records = ingest.number(parsed.where("fault is null")).persist()
     return consistency_audit.transform(records, primary_history.learn(records)), records
 

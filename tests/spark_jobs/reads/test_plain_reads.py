@@ -38,8 +38,8 @@ class Compared:
         self._spark, self._folder = spark, folder
         save(folder / "log", *runs)
         (folder / "scratch").mkdir()
-        segments = find_segments(folder / "log", folder / "scratch")
-        self._lines = take.all_in(spark, segments.paths, folder / "parsed")
+        segments = find_segments(folder / "log")
+        self._lines = take.all_in(spark, segments, folder / "parsed")
 
     def look(self, period: Hours | None = None) -> "Deduplicated":
         """The first pass, and all records."""

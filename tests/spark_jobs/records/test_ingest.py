@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import find_segments, lines_of
 from tests.spark_jobs.looked import look, same
 from tests.spark_jobs.routing_log import NOTHING, UUID, Run, save
 
@@ -43,7 +43,7 @@ POSSIBLE: tuple[dict[str, int | None], ...] = (
 def load(spark: "SparkSession", log: Path, scratch: Path) -> "DataFrame":
     from spark_jobs.records import ingest
 
-    return ingest.parse(ingest.read(spark, find_segments(log, scratch)))
+    return ingest.parse(lines_of(spark, log))
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
     torn.parent.mkdir()
     torn.write_text(lines[1] + "\n" + lines[2][:40])
 
-    kept = take.all_in(spark, find_segments(tmp_path, scratch).paths, tmp_path / "parsed")
+    kept = take.all_in(spark, find_segments(tmp_path), tmp_path / "parsed")
     faults = log_integrity.faults(look(spark, kept, scratch).survey)
     assert [tuple(row.values()) for row in faults] == [
         ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5 + len(IMPOSSIBLE)),
@@ -240,7 +240,7 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
 
     lines = load(spark, tmp_path, scratch)
     numbered = ingest.number(lines).persist()
-    kept = take.all_in(spark, [*tmp_path.glob("date=*/*")], tmp_path / "parsed")
+    kept = take.all_in(spark, find_segments(tmp_path), tmp_path / "parsed")
     once = look(spark, kept, scratch)
     assert same(once.records, numbered.where("repeat is null"))
     found = log_integrity.runs(once.survey, once.missing(), once.repeats)
@@ -262,12 +262,23 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
     ] * 6
 
 
-def test_a_directory_may_have_any_name(
-    spark: "SparkSession", tmp_path: Path, scratch: Path
-) -> None:
+@pytest.mark.parametrize("name", ["[a] {b,c} *?\\ %41 + d", "%41 + d:e"])
+def test_a_directory_may_have_any_name(spark: "SparkSession", tmp_path: Path, name: str) -> None:
+    from spark_jobs.records import take
+
     run = Run()
     run.write(7, f"{P}:1")
-    log = tmp_path / "[a] {b,c} *?\\ %41 + d:e"
-    save(log, run)
-    (row,) = load(spark, log, scratch).collect()
+    save(tmp_path / name, run)
+    kept = take.all_in(spark, find_segments(tmp_path / name), tmp_path / "parsed")
+    (row,) = kept.parsed.collect()
     assert (row.own_gtids, row.file) == (f"{P}:1", "date=2026-11-30/gate-0-a1.jsonl")
+
+
+def test_what_hadoop_cannot_read_is_told() -> None:
+    pytest.importorskip("pyspark")
+    from spark_jobs.records.ingest import names
+
+    uris = ["s3a://bucket:80/a [b]", "hdfs:/a", "/a:b"]
+    assert names(uris) == ["s3a://bucket:80/a \\[b\\]", "hdfs:/a", "/a:b"]
+    with pytest.raises(OSError, match=r"cannot read /a:b/\[c\], .* a link of another name"):
+        names(["/a:b/[c]"])

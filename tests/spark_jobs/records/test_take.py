@@ -1,129 +1,215 @@
-"""Files become Parquet piece by piece, and nothing is lost where pieces meet."""
+"""Executors turn files into Parquet, and no line is lost or taken twice."""
 
 import gzip
 import json
 from collections import Counter
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
 
 from spark_jobs.day import HOUR_US
+from spark_jobs.records.content import LARGEST, unpacked
+from spark_jobs.records.segments import Segment, list_remote, list_segments
+from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import DAY_US, UUID, Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+    from spark_jobs.records.take import Kept
+
+spark_test = pytest.mark.spark
+timeout = pytest.mark.timeout(600)
 
 P = UUID["primary"]
+DAY = "date=2026-11-30"
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks and tasks of a few bytes."""
-    from spark_jobs.records import take
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_every_line_is_in_one_block(monkeypatch: pytest.MonkeyPatch, end: str, suffix: str) -> None:
+    pytest.importorskip("pyspark")
+    from spark_jobs.records import content, take
 
     monkeypatch.setattr(take, "_BLOCK", 50)
-    monkeypatch.setattr(take, "_LEAST", 50)
-    monkeypatch.setattr(take, "_TASK", 120)
+    monkeypatch.setattr(content, "_CHUNK", 37)
+    # Of all lengths, so that blocks end anywhere: also where a line does.
+    text = "\n".join(f"{number}{'x' * (number % 130)}" for number in range(300)) + end
+    data = gzip.compress(text.encode()) if suffix else text.encode()
+    for certain in (len(text), len(text) - 1, 1000, 51, 1, 0):
+        blocks = [*take._blocks(unpacked(BytesIO(data), suffix), certain)]
+        assert b"".join(blocks) == text.encode()[:certain]
+        assert all(block.endswith(b"\n") for block in blocks[:-1])
+        assert len(blocks) >= certain // 200
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("end", ["", "\n"])
-def test_every_line_is_in_one_piece(tmp_path: Path, end: str) -> None:
-    pytest.importorskip("pyspark")
-    from spark_jobs.records import take
-
-    # Of all lengths, so that pieces end anywhere: also where a line does.
-    lines = [f"{number}{'x' * (number % 130)}" for number in range(300)]
-    paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl.gz", "c.jsonl", "d.jsonl")]
-    text = ("\n".join(lines) + end).encode()
-    for path in paths[:3]:
-        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    paths[3].touch()
-    found: Counter[tuple[str, bytes]] = Counter()
-    tasks = list(take._tasks(paths, 2, {}))
-    for pieces in tasks:
-        for piece in pieces:
-            for block in take._blocks(piece):
-                found.update((piece.path.name, it) for it in block.split(b"\n") if it)
-    assert len(tasks) > 100
-    assert found == {(path.name, line.encode()): 1 for path in paths[:3] for line in lines}
-
-
-def test_names_of_files_stay_on_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyspark")
-    from spark_jobs.records import take
-
-    damaged = {"date=2026-11-30/\x1b[2J\n.jsonl": "cut short"}
-    monkeypatch.setattr(take, "_take", lambda *_, **__: take._Done(Counter(), damaged))
-    with pytest.raises(OSError, match=r"`date=2026-11-30/\\x1b\[2J\\n\.jsonl` \(cut short\)$"):
-        take.by_hour(None, [], tmp_path)  # type: ignore[arg-type]  # it is not asked
-
-
-def test_an_hour_of_a_task_is_a_file(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from spark_jobs.records import take
-
-    schema = pa.schema([("number", pa.int64())])
-    files = take._Files(tmp_path, 3, schema)
-    for number in range(5):
-        for place in ("date=2026-11-30/hour=1", "date=2026-11-30/hour=2"):
-            files.add(pa.table([[number] * 40_000], schema=schema), place)
-    files.end()
-    for hour in (1, 2):
-        file = pq.ParquetFile(tmp_path / f"date=2026-11-30/hour={hour}/take-3.parquet")
-        rows = file.read().column("number").to_pylist()
-        assert rows == [number for number in range(5) for _ in range(40_000)]
-        assert file.num_row_groups < 5
-
-
-def test_odd_lines_are_taken_beside_plain_ones(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs.records import take
-
+def records() -> list[str]:
     run = Run()
-    folder = tmp_path / "log" / "date=2026-11-30"
-    folder.mkdir(parents=True)
     for number, hour in enumerate((0, 5, 23, 24), 1):
         run.clock.now = DAY_US + hour * HOUR_US
         run.write(7, f"{P}:{number}")
-    lines = [json.dumps(record) for record in run.records]
-    plain, odd = folder / "plain.jsonl", folder / "odd [1].jsonl"
-    plain.write_text("\n".join(lines))
-    odd.write_text("\n".join([lines[0].replace("app", "\\udcff"), "{}", "", lines[1][:50]]))
-    counts = take.by_hour(spark, [plain, odd], tmp_path / "records")
+    return [json.dumps(record) for record in run.records]
+
+
+def counted(kept: "Kept") -> Counter[tuple[str, str | None]]:
+    return Counter(map(tuple, kept.parsed.select("file", "fault").collect()))
+
+
+@spark_test
+@timeout
+def test_odd_lines_are_taken_beside_plain_ones(spark: "SparkSession", tmp_path: Path) -> None:
+    from spark_jobs.records import take
+
+    folder = tmp_path / "[log]" / DAY
+    folder.mkdir(parents=True)
+    lines = records()
+    (folder / "plain.jsonl").write_text("\n".join(lines))
+    odd = [lines[0].replace("app", "\\udcff"), "{}", "", "  ", lines[1][:50]]
+    (folder / "odd [1].jsonl.gz").write_bytes(gzip.compress("\n".join(odd).encode()))
+    (folder / "empty.jsonl").touch()
+    segments = find_segments(tmp_path / "[log]")
+    found = take.by_hour(spark, segments, tmp_path / "{hours}")
     hours = ["2026-11-30T00", "2026-11-30T05", "2026-11-30T23", "2026-12-01T00"]
-    name = f"{folder.name}/{plain.name}", f"{folder.name}/{odd.name}"
-    assert counts == {
-        **{(name[0], hour, None): 1 for hour in hours},
-        (name[1], hours[0], None): 1,
-        (name[1], None, "torn"): 1,
-        (name[1], None, "damaged"): 1,
+    told = {name: (here.hours, here.faults) for name, here in found.items()}
+    assert told == {
+        f"{DAY}/plain.jsonl": (dict.fromkeys(hours, 1), {}),
+        f"{DAY}/odd [1].jsonl": ({hours[0]: 1}, {"torn": 1, "damaged": 1}),
+        f"{DAY}/empty.jsonl": ({}, {}),
     }
-    # Those that are no record are not there.
-    placed = sorted((tmp_path / "records").glob("date=*/hour=*/*.parquet"))
-    assert len(placed) == 5
-    whole = take.all_in(spark, [plain, odd], tmp_path / "all")
-    assert whole.parsed.where("fault is null").count() == 5
-    assert whole.parsed.count() == 7
-    assert len(whole.files) >= 2
-    assert not list(tmp_path.glob("aside-*"))
+    assert found[f"{DAY}/odd [1].jsonl"].file == f"{DAY}/odd [1].jsonl.gz"
+    measured = take.measure(spark, segments)
+    assert all(found[name].measured == here for name, here in measured.items())
+    # Those that are no record are elsewhere, with their numbers.
+    assert {path.name for path in (tmp_path / "{hours}").iterdir()} == {"records", "quarantine"}
+    placed = (tmp_path / "{hours}" / "records").glob("date=*/hour=*/*.parquet")
+    assert len([*placed]) == 5
+    faulty = spark.read.parquet(str(tmp_path / "\\{hours\\}" / "quarantine"))
+    assert [(row.number, row.fault) for row in faulty.collect()] == [(2, "damaged"), (5, "torn")]
+    whole = take.all_in(spark, segments, tmp_path / "all")
+    assert counted(whole) == {
+        (f"{DAY}/plain.jsonl", None): 4,
+        (f"{DAY}/odd [1].jsonl.gz", None): 1,
+        (f"{DAY}/odd [1].jsonl.gz", "torn"): 1,
+        (f"{DAY}/odd [1].jsonl.gz", "damaged"): 1,
+    }
+    assert whole.damaged == {}
 
 
-def test_a_file_that_is_damaged_since_it_was_checked_is_named(
+@spark_test
+@timeout
+def test_what_cannot_be_read_costs_its_own_records(spark: "SparkSession", tmp_path: Path) -> None:
+    from spark_jobs.records import take
+
+    folder = tmp_path / DAY
+    folder.mkdir()
+    data = ("\n".join(records() * 2000) + "\n").encode()
+    (folder / "cut.jsonl.gz").write_bytes(gzip.compress(data)[:-20])
+    (folder / "cut.jsonl.zst.gz").write_bytes(b"")
+    (folder / "gone.jsonl").write_bytes(data)
+    (folder / "large.jsonl").touch()
+    (folder / "whole.jsonl").write_bytes(data)
+    (folder / "x:y.jsonl").write_bytes(data)
+    with (folder / "large.jsonl").open("ab") as large:
+        large.truncate(LARGEST + 1)
+    segments = find_segments(tmp_path)
+    (folder / "gone.jsonl").unlink()
+    kept = take.all_in(spark, segments, tmp_path / "all")
+    cut = kept.damaged.pop(f"{DAY}/cut.jsonl.gz")  # type: ignore[attr-defined]  # it is a dict
+    assert cut.startswith("cut short; its first ")
+    lacking = "deleted meanwhile, or Spark cannot read it; none of it counts"
+    assert kept.damaged == {
+        f"{DAY}/gone.jsonl": lacking,
+        f"{DAY}/large.jsonl": "larger than 256 MiB; none of it counts",
+        f"{DAY}/x:y.jsonl": lacking,
+    }
+    found = counted(kept)
+    assert found[f"{DAY}/whole.jsonl", None] == 8000
+    assert found[f"{DAY}/cut.jsonl.gz", None] > 7000
+    # Of a damaged one, the store takes nothing.
+    taken = take.by_hour(spark, segments, tmp_path / "hours")
+    assert {name: sum(here.hours.values()) for name, here in taken.items()} == {
+        f"{DAY}/whole.jsonl": 8000,
+        f"{DAY}/cut.jsonl": 0,
+    }
+    assert taken[f"{DAY}/cut.jsonl"].measured.damage == cut
+
+
+MOVES: dict[str, Callable[[Path], object]] = {
+    "finished": lambda path: path.rename(path.with_suffix("")),
+    "compressed": lambda path: (
+        path.with_suffix(".gz").write_bytes(gzip.compress(path.read_bytes())),
+        path.unlink(),
+    ),
+    "compressed, and not yet removed": lambda path: (
+        path.with_suffix(".gz").write_bytes(gzip.compress(path.read_bytes())),
+        path.rename(path.with_suffix("")),
+    ),
+    "compressed by zstd": lambda path: (
+        path.with_suffix(".zst").write_bytes(zstandard.compress(path.read_bytes())),
+        path.unlink(),
+    ),
+}
+
+
+@spark_test
+@timeout
+@pytest.mark.parametrize("move", MOVES)
+def test_a_live_segment_may_be_finished_meanwhile(
+    spark: "SparkSession", tmp_path: Path, move: str
+) -> None:
+    from spark_jobs.records import take
+
+    path, other = tmp_path / DAY / "a.jsonl.open", tmp_path / DAY / "b.jsonl"
+    path.parent.mkdir()
+    lines = records()
+    path.write_text(f"{lines[0]}\n{lines[1]}\n{lines[2][:40]}")
+    other.write_text(f"{lines[0]}\n")
+    listing = list_segments(tmp_path)
+    # What is written after the log was listed does not count.
+    path.write_text("\n".join(lines) + "\n")
+    MOVES[move](path)
+    kept = take.all_in(spark, [*listing.closed, *listing.live], tmp_path / "all")
+    assert (sum(counted(kept).values()), kept.damaged) == (4, {})
+    faults = sorted((name[-7:], fault) for name, fault in counted(kept) if fault)
+    assert [fault for _, fault in faults] == ["torn"]
+
+
+@spark_test
+@timeout
+def test_a_log_of_another_file_system_is_taken_where_it_is(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     from spark_jobs.records import take
 
-    path = tmp_path / "date=2026-11-30" / "gate-0-b2.jsonl.gz"
-    path.parent.mkdir()
-    path.write_bytes(gzip.compress(b"{}\n" * 1000)[:-20])
-    gone = path.with_name("gone.jsonl")
-    kept = take.all_in(spark, [path, gone], tmp_path / "all")
-    assert [*kept.damaged] == ["date=2026-11-30/gone.jsonl", "date=2026-11-30/gate-0-b2.jsonl.gz"]
-    with pytest.raises(OSError, match=r"while they were read: `date=2026-11-30/gone\.jsonl` \(No"):
-        take.by_hour(spark, [gone], tmp_path / "hours")
+    folder = tmp_path / "log 1%20" / DAY
+    folder.mkdir(parents=True)
+    text = "\n".join(records())
+    (folder / "[a] b%20.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (folder / "gone.jsonl").write_text(text)
+    mount = "fs.viewfs.mounttable.elsewhere.link./log"
+    spark.conf.set(mount, folder.parent.as_uri())
+    try:
+        listing = list_remote(spark, "viewfs://elsewhere/log")
+        (folder / "gone.jsonl").rename(folder / "gone.jsonl.gone")
+        kept = take.all_in(spark, listing.closed, tmp_path / "all")
+        assert all(segment.path.startswith("viewfs://") for segment in listing.closed)
+    finally:
+        spark.conf.unset(mount)
+    assert counted(kept) == {(f"{DAY}/[a] b%20.jsonl.gz", None): 4}
+    assert [*kept.damaged] == [f"{DAY}/gone.jsonl"]
+
+
+@spark_test
+@timeout
+def test_nothing_can_be_taken_of_nothing(spark: "SparkSession", tmp_path: Path) -> None:
+    from spark_jobs.records import take
+
+    gone = Segment(f"{DAY}/a.jsonl", str(tmp_path / DAY / "a.jsonl"), 7, 0)
+    assert take.by_hour(spark, [gone], tmp_path / "hours") == {}
+    assert take.measure(spark, [gone]) == {}
+    kept = take.all_in(spark, [gone], tmp_path / "all")
+    assert (kept.parsed.count(), [*kept.damaged]) == (0, [f"{DAY}/a.jsonl"])

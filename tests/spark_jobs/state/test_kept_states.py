@@ -61,7 +61,7 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NightsWithStates:
     its = NightsWithStates(tmp_path)
     monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
     monkeypatch.setattr(nightly, "start_spark", lambda *_: NoSpark())
-    monkeypatch.setattr(parquet, "stage", its.stage)
+    monkeypatch.setattr(parquet, "reader", its.reader)
     monkeypatch.setattr(parquet, "read", lambda *_: None)
     monkeypatch.setattr(audit, "judge", its.judge)
     return its

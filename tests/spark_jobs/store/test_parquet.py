@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from spark_jobs.day import DAY_US, HOUR_US, Day
 from spark_jobs.records.segments import list_segments
 from spark_jobs.store.store import Span, Store
 from tests.spark_jobs import routing_log
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.routing_log import UUID, Clock, Run, save
 
 if TYPE_CHECKING:
@@ -60,9 +59,9 @@ def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: P
 
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    listing = list_segments(log, scratch)
+    listing = list_segments(log)
     store = Store(tmp_path / "{store}")
-    assert store.take(listing.closed, scratch, partial(parquet.stage, spark)).segments == 2
+    assert store.take(listing.closed, parquet.reader(spark)).segments == 2
     taken = {it.name: it for it in store.manifest.taken}
     plain = taken["date=2026-11-30/gate-0-a1.jsonl"]
     assert (plain.records, plain.torn, plain.damaged, plain.foreign) == (4, 1, 1, 0)
@@ -74,9 +73,7 @@ def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: P
     }
     assert (taken["date=2026-11-30/gate-0-b2.jsonl"].records, plain.take) == (5, 1)
 
-    again = tmp_path / "again"
-    again.mkdir()
-    parsed = ingest.parse(ingest.read(spark, find_segments(log, again)))
+    parsed = ingest.parse(lines_of(spark, log))
     within = f"arrived_us >= {DAY.begin_us - DAY_US} and arrived_us < {DAY.end_us + HOUR_US}"
     direct = parsed.where(f"fault is not null or ({within})")
     read = parquet.read(spark, store, Span(DAY), listing.live, scratch).parsed
@@ -94,26 +91,3 @@ def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: P
         *(("1.jsonl", 6, "torn", "{"), ("1.jsonl", 8, "damaged", "{")),
         ("sonl.gz", 6, "damaged", "{"),
     ]
-
-
-def test_lines_are_numbered_across_the_pieces_of_a_file(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    from spark_jobs.store import parquet
-
-    folder = tmp_path / "date=2026-11-30"
-    folder.mkdir()
-    paths = [folder / f"{name}.jsonl" for name in "abc"]
-    for path in paths:
-        # Lines of all lengths, so that pieces end anywhere; some are blank.
-        path.write_text("".join(f"{'x' * (n % 97)}{path.stem}{n}\n\n" for n in range(1, 300)))
-    settings = {"maxPartitionBytes": "9000", "openCostInBytes": "1"}
-    for name, value in settings.items():
-        spark.conf.set(f"spark.sql.files.{name}", value)
-    try:
-        found = parquet.quarantine(spark, paths).collect()
-    finally:
-        for name in settings:
-            spark.conf.unset(f"spark.sql.files.{name}")
-    told = [(row.line.lstrip("x"), row.number) for row in found]
-    assert told == [(f"{path.stem}{n}", 2 * n - 1) for path in paths for n in range(1, 300)]

@@ -2,16 +2,17 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from spark_jobs.day import Day
-from spark_jobs.records.segments import content, list_segments
+from spark_jobs.records.content import Content, Contents, Measured, measure, unpacked
+from spark_jobs.records.segments import Segment, list_segments
 from spark_jobs.store.manifest import ChangedSegmentError, Manifest
-from spark_jobs.store.store import BATCH_BYTES, Counts, Span, Store, Took
+from spark_jobs.store.store import BATCH_BYTES, Reader, Span, Store, Took
 
 DAY = Day.parse("2026-11-30")
 TEXT = "one\ntwo\n"
@@ -24,28 +25,42 @@ class Taker:
         self.staged: list[list[str]] = []
         self.error: BaseException | None = None
 
-    def __call__(self, paths: Sequence[Path], folder: Path) -> dict[str, Counts]:
-        names = ["/".join(path.parts[-2:]).removesuffix(".gz") for path in paths]
-        self.staged.append(names)
+    def measure(self, segments: Sequence[Segment]) -> dict[str, Measured]:
         found = {}
-        for name, path in zip(names, paths, strict=True):
-            counts = Counts({}, {})
-            for line in b"".join(content(path)).decode().split():
-                of = counts.faults if line in ("torn", "damaged", "foreign") else counts.hours
-                of[line] = of.get(line, 0) + 1
-            found[name] = counts
-            if counts.faults:
-                (folder / "quarantine").mkdir(exist_ok=True)
-            for hour in counts.hours:
-                date, _, number = hour.partition("T")
-                (folder / f"records/date={date}/hour={int(number)}").mkdir(
-                    parents=True, exist_ok=True
-                )
-            (folder / "records" / path.name).mkdir(parents=True)
-            (folder / "records" / path.name / "part.parquet").write_text("?")
+        for segment in segments:
+            path = Path(segment.path)
+            if path.exists():
+                with path.open("rb") as file:
+                    found[segment.name] = measure(file, path.suffix)
+        return found
+
+    def take(self, segments: Sequence[Segment], folder: Path) -> Contents:
+        self.staged.append([segment.name for segment in segments])
+        found: Contents = {}
+        for segment in segments:
+            for measured in self.measure([segment]).values():
+                here = found[segment.name] = Content(segment.file, measured)
+                if measured.damage is None:
+                    self._write(segment, here, folder)
         if self.error is not None:
             raise self.error
         return found
+
+    def _write(self, segment: Segment, here: Content, folder: Path) -> None:
+        path = Path(segment.path)
+        with path.open("rb") as file:
+            lines = b"".join(unpacked(file, path.suffix)).decode().split()
+        for line in lines:
+            of = here.faults if line in ("torn", "damaged", "foreign") else here.hours
+            of[line] = of.get(line, 0) + 1
+        if here.faults:
+            (folder / "quarantine").mkdir(exist_ok=True)
+        for hour in here.hours:
+            date, _, number = hour.partition("T")
+            place = folder / f"records/date={date}/hour={int(number)}"
+            place.mkdir(parents=True, exist_ok=True)
+        (folder / "records" / path.name).mkdir(parents=True)
+        (folder / "records" / path.name / "part.parquet").write_text("?")
 
 
 class Night:
@@ -56,8 +71,7 @@ class Night:
         self.log.mkdir()
         self.store = folder / "store"
         self.taker = Taker()
-        self.took = Took(0, [])
-        self._scratches: Iterator[Path] = (folder / f"scratch{n}" for n in range(99))
+        self.took = Took(0, {})
 
     def write(self, name: str, text: str = "2026-11-30T04") -> Path:
         path = self.log / "date=2026-11-30" / name
@@ -66,11 +80,9 @@ class Night:
         return path
 
     def take(self) -> Store:
-        scratch = next(self._scratches)
-        scratch.mkdir()
         store = Store(self.store)
-        closed = list_segments(self.log, scratch).closed
-        self.took = store.take(closed, scratch, self.taker)
+        closed = list_segments(self.log).closed
+        self.took = store.take(closed, Reader(self.taker.measure, self.taker.take))
         return store
 
     def files(self) -> dict[str, tuple[int, bytes]]:
@@ -236,7 +248,7 @@ def test_a_manifest_that_was_being_written_does_not_count(night: Night) -> None:
 
 def test_much_is_taken_in_parts(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     assert BATCH_BYTES > 1 << 30
-    monkeypatch.setattr("spark_jobs.store.store.BATCH_BYTES", 20)
+    monkeypatch.setattr("spark_jobs.store.store.BATCH_BYTES", 500)
     for name in "abc":
         path = night.write(f"{name}.jsonl.zst")
         path.write_bytes(zstandard.compress(b"2026-11-30T04"))
@@ -273,13 +285,15 @@ def test_a_damaged_segment_is_taken_once_it_is_whole(night: Night) -> None:
     path.write_bytes(whole[:-9])
     store = night.take()
     assert [it.name for it in store.manifest.taken] == ["date=2026-11-30/a.jsonl"]
-    (broken,) = night.took.damaged
-    assert (night.took.segments, broken.segment.file) == (1, "date=2026-11-30/b.jsonl.gz")
-    assert broken.damage is not None
-    assert broken.path.read_bytes().startswith(b"2026-11-30T05 2026-11-30T05")
+    ((broken, why),) = night.took.damaged.items()
+    assert (night.took.segments, broken.file) == (1, "date=2026-11-30/b.jsonl.gz")
+    assert why.startswith("cut short; its first ")
+    # Nothing is taken of it, even if it is alone.
+    night.take()
+    assert (night.took.segments, store.manifest.newest) == (0, 1)
     path.write_bytes(whole)
     assert len(night.take().manifest.taken) == 2
-    assert (night.took.segments, night.took.damaged) == (1, [])
+    assert (night.took.segments, night.took.damaged) == (1, {})
 
 
 def test_a_segment_that_is_damaged_after_it_was_taken_costs_nothing(night: Night) -> None:
@@ -292,7 +306,7 @@ def test_a_segment_that_is_damaged_after_it_was_taken_costs_nothing(night: Night
     path.unlink()
     path.symlink_to("nothing")
     night.take()
-    assert (night.took.damaged, night.files()) == ([], before)
+    assert (night.took.damaged, night.files()) == ({}, before)
 
 
 def test_damage_concerns_the_days_that_are_read() -> None:

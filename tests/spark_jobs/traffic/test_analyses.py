@@ -60,7 +60,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     run.probe("other", f"{P}:1-9", lag={"applied": [later], "waits": []})
     log = tmp_path_factory.mktemp("log")
     save(log, run)
-    return find_segments(log, tmp_path_factory.mktemp("scratch")).paths
+    return find_segments(log)
 
 
 @pytest.fixture(scope="module")
