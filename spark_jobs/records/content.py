@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from spark_jobs.markdown import counted
-from spark_jobs.records.segments import Segment
+from spark_jobs.records.segments import LARGEST, Segment
 
 _CHUNK: Final = 1 << 20
 _GZIP: Final = 16 + zlib.MAX_WBITS
-
-LARGEST: Final = 256 << 20
-"""Bytes of the largest file that is read: it must fit into the memory of Java and of Python."""
 
 _LONGEST: Final = 64 << 20
 """Bytes of a line at most: it must fit into memory, and a proxy's segment has no more."""
@@ -84,11 +81,17 @@ def lacking(segments: Iterable[Segment], found: Container[str]) -> dict[str, str
     """Why segments that were not found were not read, by their files' names in the log."""
     return {
         segment.file: f"larger than {LARGEST >> 20} MiB; none of it counts"
-        if segment.size > LARGEST
+        if segment.is_too_large
         else "deleted meanwhile, or Spark cannot read it; none of it counts"
         for segment in segments
         if segment.name not in found
     }
+
+
+def unreadable(error: OSError) -> Measured:
+    """What is known of a file that cannot be opened."""
+    nothing = hashlib.sha256().hexdigest()
+    return Measured(0, nothing, 0, f"{error.strerror or error}; none of it counts")
 
 
 def measure(file: Readable, suffix: str, upto: int | None = None) -> Measured:
@@ -152,6 +155,8 @@ def unpacked(file: Readable, suffix: str) -> Iterator[bytes]:
         raise DamagedError("cut short", size) from error
     except ValueError as error:
         raise DamagedError(f"damaged, {error}", certain) from error
+    except OSError as error:
+        raise DamagedError(error.strerror or str(error), size) from error
 
 
 def _plain(file: Readable) -> Iterator[tuple[bytes, bool]]:

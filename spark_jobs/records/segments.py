@@ -20,6 +20,8 @@ _LIKE_A_SEGMENT: Final = re.compile(r"(?is)(.*\.jsonl).*|.*\.(gz|zst|bz2|xz|lz4|
 _CLOSED: Final = ("", ".gz", ".zst")
 FORMS: Final = 1 + len(_CLOSED)
 """How many paths `Segment.forms` has."""
+LARGEST: Final = 128 << 20
+"""Bytes of the largest file that is fetched from elsewhere: it must fit into Java's memory."""
 _PACKED_TO: Final = 20
 """How many times as long a compressed segment is about when it is unpacked."""
 
@@ -59,6 +61,16 @@ class Segment:
     def place(self) -> str:
         """The file as the operator would name it."""
         return f"{self.log}/{self.file}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is in a directory of each machine that reads it."""
+        return self.path.startswith("/")
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it cannot be fetched from where it is."""
+        return not self.is_here and self.size > LARGEST
 
     @property
     def plain_size(self) -> int:

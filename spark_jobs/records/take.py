@@ -3,8 +3,9 @@
 Theory of operation
 ===================
 
-Spark's executors fetch each segment whole, from wherever Spark can read (a proxy's segment has 64
-MiB at most), and hand it to a Python worker (`_Convert`). The worker reads it twice. The first
+Spark's executors give each segment to a Python worker (`_Convert`). The worker opens a file that is
+in a directory of its machine. From elsewhere, such as an object store, Spark fetches the file whole
+(a proxy's segment has 64 MiB at most). The worker reads the segment twice. The first
 time, it measures the content (`content.measure`): its size, its checksum, and how much of it can be
 trusted. The second time, it makes rows of that much. A block of plain records becomes columns as a
 whole (`lines`). Of a block with any other line, each line becomes a row of its own, with its
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Final, cast
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,16 +35,28 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.functions import arrow_udtf
 from pyspark.sql.table_arg import TableArg
-from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
 from spark_jobs.records import content, ingest, lines
-from spark_jobs.records.content import LARGEST, Content, Contents, Measured
+from spark_jobs.records.content import Content, Contents, Measured
 from spark_jobs.records.segments import FORMS, Segment, name_of
 from spark_jobs.tables.schema import PARSED
 
 _BLOCK: Final = 4 << 20
 """About how many bytes become columns at once."""
+
+_TASK: Final = 32 << 20
+"""About how many bytes of lines a task reads at least: as long as that takes, a worker takes to
+start."""
 
 _RECORDS, _LINES, _SEGMENTS = "records", "lines", "segments"
 
@@ -53,6 +66,12 @@ _PLACE: Final = StructType(
         StructField("part", StringType()),
         StructField("date", DateType()),  # when a record arrived, like `hour`, by UTC
         StructField("hour", IntegerType()),
+    ]
+)
+_FILES: Final = StructType(
+    [
+        StructField("path", StringType()),
+        StructField("content", BinaryType()),  # null where Python can open the file
     ]
 )
 _TOLD: Final = StructType([PARSED["line"]])
@@ -161,7 +180,7 @@ def measure(spark: SparkSession, segments: Sequence[Segment]) -> dict[str, Measu
     Returns:
         What is in them, by their names; those that cannot be read are not there.
     """
-    files = _files(spark, [segment.path for segment in segments])
+    files = _files(spark, segments)
     if files is None:
         return {}
     told = _eval(files, _Measure, _TOLD).collect()
@@ -175,36 +194,45 @@ def _convert(
     upto = {segment.name: segment.size for segment in segments if segment.is_live}
     handler = type("_ConvertThese", (_Convert,), {"upto": upto, "only_whole": by_hour})
     parts = ("part", "date", "hour") if by_hour else ("part",)
-    wanted = [segment for segment in segments if segment.size <= LARGEST]
-    # Spark passes over empty files.
-    empty = {segment.name: _empty(segment) for segment in segments if not segment.size}
-    found: Contents = dict(empty)
+    found: Contents = {}
     for form in range(FORMS):
-        left = [segment for segment in wanted if segment.name not in found]
-        files = _files(spark, [segment.forms[form] for segment in left])
+        files = _files(spark, [segment for segment in segments if segment.name not in found], form)
         if files is None:
             continue
         placed = _eval(files, handler, _ROW).write.mode("append").partitionBy(*parts)
         placed.parquet(str(folder), compression="zstd")
         told = _part(spark, folder, _SEGMENTS)
         if told is not None:
-            found = empty | _contents(told.select("line").collect())
+            found = _contents(told.select("line").collect())
     return found
 
 
-def _empty(segment: Segment) -> Content:
-    return Content(segment.file, content.measure(BytesIO(), _suffix(segment.file)))
+def _files(spark: SparkSession, segments: Sequence[Segment], form: int = 0) -> DataFrame | None:
+    """Make a row of each segment that is there: `_FILES`; None if there is none.
+
+    Args:
+        spark: a session.
+        segments: the segments, all here or all elsewhere.
+        form: under which of its names each is looked for (`Segment.forms`).
+    """
+    there = [(segment.forms[form], None) for segment in segments if segment.is_here]
+    there = [row for row in there if Path(row[0]).exists()]
+    if there:
+        size = sum(segment.plain_size for segment in segments)
+        tasks = max(1, min(len(there), size // _TASK))
+        return spark.createDataFrame(there, _FILES).repartition(tasks)
+    wanted = [segment for segment in segments if not (segment.is_here or segment.is_too_large)]
+    return _fetched(spark, [segment.forms[form] for segment in wanted])
 
 
-def _files(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
-    """The paths of files and all their bytes; None if no file is there."""
-    left = [path for path in paths if not path.startswith("/") or Path(path).exists()]
-    files = spark.read.format("binaryFile").options(
-        ignoreMissingFiles=True, ignoreCorruptFiles=True
-    )
+def _fetched(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
+    """Let Spark read files from elsewhere: `_FILES`; None if none is there."""
+    files = spark.read.format("binaryFile")
+    files = files.options(ignoreMissingFiles=True, ignoreCorruptFiles=True)
+    left = list(paths)
     while left:
         try:
-            return files.load(ingest.names(left)).select("path", "content")
+            return files.load(ingest.names(left)).select(_FILES.names)
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
@@ -251,8 +279,7 @@ class _Measure:
     """Measures files; each gives a row."""
 
     def eval(self, files: pa.RecordBatch) -> Iterator[pa.Table]:
-        for file, data in _data(files):
-            measured = content.measure(pa.BufferReader(data), _suffix(file))
+        for file, _, measured in _opened(files, {}):
             yield pa.table({"line": [_told(file, measured, {})]})
 
 
@@ -268,13 +295,11 @@ class _Convert:
     only_whole: bool
 
     def eval(self, files: pa.RecordBatch) -> Iterator[pa.Table]:
-        for file, data in _data(files):
-            suffix, hours = _suffix(file), Counter[str]()
-            upto = self.upto.get(name_of(file))
-            measured = content.measure(pa.BufferReader(data), suffix, upto)
+        for file, data, measured in _opened(files, self.upto):
+            number, hours = 1, Counter[str]()
             if measured.damage is None or not self.only_whole:
-                number = 1
-                pieces = content.unpacked(pa.BufferReader(data), suffix)
+                data.seek(0)
+                pieces = content.unpacked(data, _suffix(file))
                 for block in _blocks(pieces, measured.certain):
                     read = lines.plain(block, file)
                     if read is None:
@@ -285,10 +310,38 @@ class _Convert:
             yield _filled({"line": [_told(file, measured, hours)]}, 1, _SEGMENTS)
 
 
-def _data(files: pa.RecordBatch) -> Iterator[tuple[str, pa.Buffer]]:
-    """Files as the log names them, and their bytes."""
-    for path, data in zip(files.column("path"), files.column("content"), strict=True):
-        yield "/".join(path.as_py().split("/")[-2:]), data.as_buffer()
+def _opened(
+    files: pa.RecordBatch, upto: Mapping[str, int]
+) -> Iterator[tuple[str, BinaryIO, Measured]]:
+    """Open and measure files, which are named as the log names them; those that are gone are not.
+
+    Args:
+        files: `_FILES`.
+        upto: how many bytes of a segment's content count, by its name; all of those not named.
+    """
+    for path, bytes_ in zip(files.column("path"), files.column("content"), strict=True):
+        file = "/".join(path.as_py().split("/")[-2:])
+        try:
+            data = _open(path.as_py(), bytes_)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield file, BytesIO(), content.unreadable(error)
+            continue
+        with data:
+            yield file, data, content.measure(data, _suffix(file), upto.get(name_of(file)))
+
+
+def _open(path: str, content: pa.BinaryScalar) -> BinaryIO:
+    """Open a file, or what Spark has read of it.
+
+    Raises:
+        FileNotFoundError: it is gone.
+        OSError: it cannot be opened.
+    """
+    if content.is_valid:
+        return cast("BinaryIO", pa.BufferReader(content.as_buffer()))
+    return Path(path).open("rb")
 
 
 def _suffix(file: str) -> str:
@@ -303,14 +356,18 @@ def _told(file: str, measured: Measured, hours: Mapping[str, int]) -> str:
 def _blocks(pieces: Iterator[bytes], certain: int) -> Iterator[bytes]:
     """Cut the first bytes of a content into blocks of whole lines; the last may lack its end."""
     waiting = bytearray()
-    while certain:
-        piece = next(pieces)[:certain]
-        certain -= len(piece)
-        waiting += piece
+    for piece in pieces if certain else ():
+        data = piece[:certain]
+        certain -= len(data)
+        waiting += data
         end = waiting.rfind(b"\n") + 1 if certain else len(waiting)
         if end >= _BLOCK or not certain:
             yield bytes(waiting[:end])
             del waiting[:end]
+        if not certain:
+            return
+    if certain:
+        raise OSError("a segment became shorter while it was read")
 
 
 def _placed(read: pa.Table, hours: Counter[str]) -> pa.Table:

@@ -1,9 +1,12 @@
 """Executors turn files into Parquet, and no line is lost or taken twice."""
 
+import errno
 import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +15,8 @@ import pytest
 import zstandard
 
 from spark_jobs.day import HOUR_US
-from spark_jobs.records.content import LARGEST, unpacked
-from spark_jobs.records.segments import Segment, list_remote, list_segments
+from spark_jobs.records.content import measure, unpacked, unreadable
+from spark_jobs.records.segments import LARGEST, Segment, list_remote, list_segments
 from tests.spark_jobs.found_segments import find_segments
 from tests.spark_jobs.routing_log import DAY_US, UUID, Run
 
@@ -114,26 +117,25 @@ def test_what_cannot_be_read_costs_its_own_records(spark: "SparkSession", tmp_pa
     (folder / "whole.jsonl").write_bytes(data)
     (folder / "x:y.jsonl").write_bytes(data)
     with (folder / "large.jsonl").open("ab") as large:
-        large.truncate(LARGEST + 1)
+        large.truncate(100 << 20)
     segments = find_segments(tmp_path)
     (folder / "gone.jsonl").unlink()
     kept = take.all_in(spark, segments, tmp_path / "all")
     cut = kept.damaged.pop(f"{DAY}/cut.jsonl.gz")  # type: ignore[attr-defined]  # it is a dict
     assert cut.startswith("cut short; its first ")
-    lacking = "deleted meanwhile, or Spark cannot read it; none of it counts"
     assert kept.damaged == {
-        f"{DAY}/gone.jsonl": lacking,
-        f"{DAY}/large.jsonl": "larger than 256 MiB; none of it counts",
-        f"{DAY}/x:y.jsonl": lacking,
+        f"{DAY}/gone.jsonl": "deleted meanwhile, or Spark cannot read it; none of it counts",
+        f"{DAY}/large.jsonl": "a line has more than 64 MiB; none of it counts",
     }
     found = counted(kept)
+    assert found[f"{DAY}/x:y.jsonl", None] == 8000
     assert found[f"{DAY}/whole.jsonl", None] == 8000
     assert found[f"{DAY}/cut.jsonl.gz", None] > 7000
     # Of a damaged one, the store takes nothing.
     taken = take.by_hour(spark, segments, tmp_path / "hours")
     assert {name: sum(here.hours.values()) for name, here in taken.items()} == {
-        f"{DAY}/whole.jsonl": 8000,
-        f"{DAY}/cut.jsonl": 0,
+        **dict.fromkeys((f"{DAY}/whole.jsonl", f"{DAY}/x:y.jsonl"), 8000),
+        **dict.fromkeys((f"{DAY}/cut.jsonl", f"{DAY}/large.jsonl"), 0),
     }
     assert taken[f"{DAY}/cut.jsonl"].measured.damage == cut
 
@@ -195,12 +197,31 @@ def test_a_log_of_another_file_system_is_taken_where_it_is(
     try:
         listing = list_remote(spark, "viewfs://elsewhere/log")
         (folder / "gone.jsonl").rename(folder / "gone.jsonl.gone")
-        kept = take.all_in(spark, listing.closed, tmp_path / "all")
+        large = replace(listing.closed[0], name=f"{DAY}/large.jsonl", size=LARGEST + 1)
+        kept = take.all_in(spark, [*listing.closed, large], tmp_path / "all")
         assert all(segment.path.startswith("viewfs://") for segment in listing.closed)
     finally:
         spark.conf.unset(mount)
     assert counted(kept) == {(f"{DAY}/[a] b%20.jsonl.gz", None): 4}
-    assert [*kept.damaged] == [f"{DAY}/gone.jsonl"]
+    assert kept.damaged == {
+        f"{DAY}/gone.jsonl": "deleted meanwhile, or Spark cannot read it; none of it counts",
+        large.file: "larger than 128 MiB; none of it counts",
+    }
+
+
+def test_a_file_that_cannot_be_read_to_its_end_has_what_came_before() -> None:
+    class Broken(BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if data := super().read(size):
+                return data
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    measured = measure(Broken(b"one\ntwo"), "")
+    assert (measured.certain, measured.size) == (7, 7)
+    assert measured.damage == "Input/output error; its first 7 bytes count"
+    assert unreadable(PermissionError(errno.EACCES, "Permission denied")).damage == (
+        "Permission denied; none of it counts"
+    )
 
 
 @spark_test
