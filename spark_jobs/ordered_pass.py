@@ -1,8 +1,9 @@
 """One pass over sorted groups, for computations that need rows in order."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, ClassVar, Protocol, cast
+from typing import ClassVar, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -13,14 +14,16 @@ from pyspark.sql.types import StructType
 from spark_jobs.tables import small_table
 
 
-class Handler(Protocol):
+class Handler(ABC):
     """Goes through one group."""
 
-    def eval(self, row: tuple[Any, ...], /) -> Iterable[tuple[object, ...]]:
+    @abstractmethod
+    def eval(self, row: Iterable[object]) -> Iterable[tuple[object, ...]]:
         """Take the next row; yield rows of the result."""
 
     def terminate(self) -> Iterable[tuple[object, ...]]:
         """Yield what is left at the group's end."""
+        return ()
 
 
 def ordered_pass(

@@ -1,14 +1,13 @@
 """Goes through one cluster's events: finds tide marks, changes of the primary and lost writes."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
-from pyspark.sql import Row
-
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.ordered_pass import Handler
 from spark_jobs.sources import Source, Sources
 
 REIGN, WROTE, OPEN, GAP, TIDE = range(5)
@@ -129,7 +128,7 @@ class _Reign:
     was_asked: bool = False
 
 
-class PrimarySnapshots:
+class PrimarySnapshots(Handler):
     """Goes through the events of one cluster."""
 
     def __init__(self) -> None:
@@ -146,7 +145,7 @@ class PrimarySnapshots:
         self._begun: defaultdict[str | None, list[_Begun]] = defaultdict(list)
         self._confirmed: dict[str | None, int] = {}
 
-    def eval(self, row: Row) -> Iterator[_Past]:
+    def eval(self, row: Iterable[object]) -> Iterator[_Past]:
         """Take the next event; yield PAST of what it settles."""
         event = Event._make(row)
         self._cluster = event.cluster

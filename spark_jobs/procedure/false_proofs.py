@@ -10,13 +10,14 @@ proxy notices looks like a loss, with one difference: what is gone was shown by 
 the last whole set that was received before. A crash may do that, too, but not again and again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.ordered_pass import Handler
 from spark_jobs.procedure.run_procedure import Lapsed
 from spark_jobs.tables.schema import RUN
 from spark_jobs.verdict import Lapse
@@ -90,7 +91,7 @@ def _event(where: Column, at_us: Column, until_us: Column, what: int, gtids: Col
     return fn.when(where, fn.struct(*times, gtids.alias("gtids")))
 
 
-class FalseProofs:
+class FalseProofs(Handler):
     """Goes through the events of one server in one run."""
 
     def __init__(self) -> None:
@@ -100,7 +101,7 @@ class FalseProofs:
         self._lost: list[Lapsed] = []
         self._losses = 0
 
-    def eval(self, row: Row) -> Iterator[Lapsed]:
+    def eval(self, row: Iterable[object]) -> Iterator[Lapsed]:
         """Take the next event; yield LAPSED of the reads that it contradicts."""
         event = Event._make(row)
         if event.what == RELIED:

@@ -2,12 +2,11 @@
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pyspark.sql import Row
-
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.ordered_pass import Handler
 from spark_jobs.promise import SEEN_LEVELS
 from spark_jobs.sources import Source, Sources
 from spark_jobs.verdict import Lapse
@@ -123,7 +122,7 @@ class Lapsed(NamedTuple):
     lacking: str
 
 
-class Procedure:
+class Procedure(Handler):
     """Goes through the events of one proxy."""
 
     def __init__(self) -> None:
@@ -137,7 +136,7 @@ class Procedure:
         self._gaps: list[tuple[Event, GtidSet]] = []
         self._lost_us = -1
 
-    def eval(self, row: Row) -> Iterator[Lapsed]:
+    def eval(self, row: Iterable[object]) -> Iterator[Lapsed]:
         """Take the next event; yield LAPSED of the lapses that it shows."""
         event = Event._make(row)
         if event.what == LOST:

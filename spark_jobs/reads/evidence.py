@@ -13,14 +13,14 @@ evidence covers it. From then on it lacks nothing that the mark bounds.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
-from spark_jobs.ordered_pass import ordered_pass
+from spark_jobs.ordered_pass import Handler, ordered_pass
 from spark_jobs.primaries import clusters
 from spark_jobs.primaries.primary_history import History, Term
 from spark_jobs.tables.schema import BACKING, RUN
@@ -177,7 +177,7 @@ class _Server:
         return self.reached
 
 
-class _Run:
+class _Run(Handler):
     """Goes through the events of one run, in the order of its clock."""
 
     terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
@@ -189,7 +189,7 @@ class _Run:
         # By session: when its snapshot was taken, and how many marks were reached then.
         self._snapshots: dict[int | None, tuple[int, int]] = {}
 
-    def eval(self, row: Row) -> Iterator[_Backing]:
+    def eval(self, row: Iterable[object]) -> Iterator[_Backing]:
         event = _Event._make(row)
         self._begin_terms(event)
         if event.what == _MARK:

@@ -5,13 +5,12 @@ set that its level must see. Neither the proxy's ``required`` nor its conclusion
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from pyspark.sql import Row
-
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.ordered_pass import Handler
 from spark_jobs.primaries.primary_history import Confirmation, Gaps, Term
 from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES, SEEN_LEVELS
 from spark_jobs.reads.event import Event, claim_of, shown_by
@@ -52,7 +51,7 @@ class _Maybe:
     mark: int = 0
 
 
-class Judge:
+class Judge(Handler):
     """Judges the reads of one group, whose events come in order.
 
     Attributes:
@@ -94,7 +93,7 @@ class Judge:
         self._moment: tuple[int, GtidSet] = (0, GtidSet())
         self._last_seen: tuple[str, object] = ("", None)
 
-    def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
+    def eval(self, row: Iterable[object]) -> Iterator[tuple[object, ...]]:
         """Take the next event; yield JUDGED if it is a read that is judged here."""
         event = Event._make(row)
         self._begin_terms(event)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def test_a_scene(spark: "SparkSession", tmp_path: "Path") -> None:
     run.known(9, "r2", f"{P}:1-5")
     save(tmp_path, run, other)
     (tmp_path / "scratch").mkdir()
-    segments = find_segments(tmp_path, tmp_path / "scratch")
-    records = ingest.number(ingest.parse(ingest.read(spark, segments))).persist()
+    records = ingest.number(ingest.parse(lines_of(spark, tmp_path))).persist()
     judged = consistency_audit.transform(records, primary_history.learn(records))
     reads = consistency_audit.examples(judged, Verdict.VIOLATION, 5)
     rows = related_records.transform(records, reads).collect()

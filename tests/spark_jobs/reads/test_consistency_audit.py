@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.gtid import parse
 from spark_jobs.verdict import Finding, Verdict
-from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.found_segments import lines_of
 from tests.spark_jobs.routing_log import UUID, Run, on, save
 
 if TYPE_CHECKING:
@@ -943,8 +943,7 @@ def judged(
     for name, plan in PLANS.items():
         for path in save(log, *plan.runs):
             path.write_text(own(name, path.read_text()))
-    segments = find_segments(log, tmp_path_factory.mktemp("scratch"))
-    parsed = ingest.parse(ingest.read(spark, segments))
+    parsed = ingest.parse(lines_of(spark, log))
     assert parsed.where("fault is not null").count() == 0
     records = ingest.number(parsed).persist()
     history = primary_history.learn(records)
