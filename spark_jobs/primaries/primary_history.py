@@ -107,9 +107,9 @@ class History:
         gaps: by "cluster" or "proxy" and its name.
         successions: when a run first sent a statement to a primary that was not its first, by
             RUN and server_uuid.
-        has_lost: whether acknowledged writes are lost.
         past: PAST.
         since_us: the order of events is known from then on (`state`).
+        has_lost: whether acknowledged writes are lost.
     """
 
     clusters: Mapping[str, str]
@@ -118,9 +118,9 @@ class History:
     confirmations: Mapping[tuple[str, str | None], Sequence[Confirmation]]
     gaps: Mapping[tuple[str, str], Gaps]
     successions: Mapping[tuple[object, ...], int]
-    has_lost: bool
     past: DataFrame = field(repr=False)
     since_us: int = 0
+    has_lost: bool = False
 
     def release(self) -> None:
         """Unpersist `past`: tables that were derived from it cannot be used any more."""
@@ -219,9 +219,9 @@ def learn(
         confirmations={key: sorted(of_server) for key, of_server in confirmations.items()},
         gaps={key: Gaps(of_group) for key, of_group in gaps.items()},
         successions=successions,
-        has_lost=has_lost,
         past=past,
         since_us=since_us,
+        has_lost=has_lost,
     )
 
 
