@@ -94,7 +94,7 @@ def test_a_signal_while_a_job_runs(tmp_path: Path) -> None:
     audit = Audit(tmp_path)
 
     def is_at_work() -> bool:
-        return any(audit.temporary.glob("tidegate-audit-*/segments/judged-*/*"))
+        return any(audit.temporary.glob("tidegate-audit-*/judged-*/*"))
 
     code, told = audit.stop(signal.SIGTERM, is_at_work)
     assert (code, told) == (143, TOLD.format("SIGTERM"))
