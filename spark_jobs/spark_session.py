@@ -59,12 +59,15 @@ _SQL_OF_SMALL: Final = {
     # A generated class is compiled twice, by Spark and by Java, and runs over a few thousand rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # What is found twice in interpreted expressions costs more to find than to compute.
+    "spark.sql.subexpressionElimination.enabled": "false",
     # Each stage would be planned anew, and be a job of its own.
     "spark.sql.adaptive.enabled": "false",
-    # Each task costs more than the few rows in it.
-    "spark.sql.shuffle.partitions": "2",
 }
 """Settings for a small log."""
+
+_ALONE_BYTES: Final = 24 << 20
+"""Up to so many bytes of JSON, a second task of a stage costs more than it saves."""
 
 _LOCAL: Final = "local[*]"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -133,12 +136,12 @@ def settings_for(size: int | None, temporary: Path | None = None) -> dict[str, s
     """
     if size is not None and size <= SMALL_BYTES:
         java = _java_options(_JAVA_OF_SMALL, temporary)
-        return {"spark.driver.defaultJavaOptions": java, **_SQL_OF_SMALL}
-    partitions = str(2 * (os.cpu_count() or 1))
-    return {
-        "spark.driver.defaultJavaOptions": _java_options(_JAVA, temporary),
-        "spark.sql.shuffle.partitions": partitions,
-    }
+        partitions = 1 if size <= _ALONE_BYTES else 2
+        settings = {"spark.driver.defaultJavaOptions": java, **_SQL_OF_SMALL}
+    else:
+        partitions = 2 * (os.cpu_count() or 1)
+        settings = {"spark.driver.defaultJavaOptions": _java_options(_JAVA, temporary)}
+    return settings | {"spark.sql.shuffle.partitions": str(partitions)}
 
 
 def start_spark(

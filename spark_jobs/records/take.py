@@ -219,8 +219,9 @@ def _files(spark: SparkSession, segments: Sequence[Segment], form: int = 0) -> D
     there = [row for row in there if Path(row[0]).exists()]
     if there:
         size = sum(segment.plain_size for segment in segments)
-        tasks = max(1, min(len(there), size // _TASK))
-        return spark.createDataFrame(there, _FILES).repartition(tasks)
+        tasks = min(len(there), size // _TASK)
+        files = spark.createDataFrame(there, _FILES)
+        return files.repartition(tasks) if tasks > 1 else files.coalesce(1)
     wanted = [segment for segment in segments if not (segment.is_here or segment.is_too_large)]
     return _fetched(spark, [segment.forms[form] for segment in wanted])
 
