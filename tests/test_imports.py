@@ -149,6 +149,19 @@ def test_protocol_and_routing_are_pure(package: str) -> None:
     assert [found for source in sources(package) for found in impurities(source)] == []
 
 
+def test_data_goes_through_data_frames_alone() -> None:
+    # What Spark Connect does not have: only the module that starts Spark may use them.
+    not_there = {"sparkContext", "rdd", "_jvm", "_jsc", "_jdf", "parallelize", "addPyFile"}
+    used = [
+        f"{source.relative_to(ROOT)}:{node.lineno} uses {node.attr}"
+        for source in sources("spark_jobs")
+        if source.name != "spark_session.py"
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in not_there
+    ]
+    assert used == []
+
+
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_files_import_each_other_in_no_circle(package: str) -> None:
     assert circle(package) == []

@@ -147,7 +147,11 @@ def list_segments(log: Path, out: Path | None = None) -> Listing:
     found: list[Segment] = []
     for segment, file in files.segments.items():
         try:
+            file.encode()
             status, path = _found(place / file)
+        except UnicodeEncodeError:
+            damaged[file] = "its name is not UTF-8, so Spark cannot read it; none of it counts"
+            continue
         except OSError as error:
             damaged[file] = f"{error.strerror or error}; none of it counts"
             continue

@@ -5,12 +5,12 @@ Theory of operation
 
 Spark's executors give each segment to a Python worker (`_Convert`). The worker opens a file that is
 in a directory of its machine. From elsewhere, such as an object store, Spark fetches the file whole
-(a proxy's segment has 64 MiB at most). The worker reads the segment twice. The first
-time, it measures the content (`content.measure`): its size, its checksum, and how much of it can be
-trusted. The second time, it makes rows of that much. A block of plain records becomes columns as a
-whole (`lines`). Of a block with any other line, each line becomes a row of its own, with its
-number, and Spark parses these lines afterwards (`ingest.parse`), which tells what is wrong with
-them. In a last row, the worker says what it found in the segment (`Content`).
+(a proxy's segment has 64 MiB at most). The worker reads the segment twice. The first time, it
+measures the content (`content.measure`): its size, its checksum, and how much of it can be trusted.
+The second time, it makes rows of that much. A block of plain records becomes columns as a whole
+(`lines`). Of a block with any other line, each line becomes a row of its own, with its number, and
+Spark parses these lines afterwards (`ingest.parse`), which tells what is wrong with them. In a last
+row, the worker says what it found in the segment (`Content`).
 
 Spark writes all rows as Parquet, in three parts: ``records``, ``lines`` and ``segments``. So
 executors need no more in common than the log and the folder that is written.

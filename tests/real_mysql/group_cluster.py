@@ -203,7 +203,19 @@ class GroupCluster(Cluster):
         self._form(next(server for server in self.servers if self._has_all(server)))
 
     def clear(self) -> None:
-        """Leave an empty schema `app`, after `heal`; connections of clients are ended."""
+        """Leave an empty schema `app`, after `heal`; connections of clients are ended.
+
+        If a member does not catch up, the group is made anew.
+        """
+        try:
+            self._clear()
+        except TimeoutError:
+            for server in self.servers:
+                server.kill()
+            self.create()
+            self._clear()
+
+    def _clear(self) -> None:
         for server in self.servers:
             for (connection,) in server.query(_CLIENTS):
                 with contextlib.suppress(pymysql.err.OperationalError):  # gone by itself

@@ -266,6 +266,14 @@ class RealServer:
             cursor.execute("SHOW REPLICA STATUS")
             return dict(cursor.fetchone() or {})
 
+    def wait_receiving(self, timeout: float = 5) -> None:
+        """Wait until a server that was launched begins to replicate, as it does by itself."""
+        deadline = time.monotonic() + timeout
+        while self.replica_status().get("Replica_IO_Running") == "No":
+            if time.monotonic() > deadline:
+                return  # it was stopped before, and stays so
+            time.sleep(0.02)
+
     @contextlib.contextmanager
     def applier_stopped(self) -> Iterator[None]:
         """Stop applying for the length of a `with` block."""
@@ -297,12 +305,18 @@ class RealServer:
         )
         return {name: str(value) for name, value in found.items() if name not in _OWN_VARIABLES}
 
-    def revive(self) -> None:
-        """Let it run, with the options that it was created with; `wait_ready` must follow."""
+    def revive(self) -> bool:
+        """Let it run, with the options that it was created with; `wait_ready` must follow.
+
+        Returns:
+            Whether it had to be launched.
+        """
         self.resume()
-        if not self.running or self._extra:
-            self.kill()  # faster than an end in good order, and nothing is lost
-            self.launch()
+        if self.running and not self._extra:
+            return False
+        self.kill()  # faster than an end in good order, and nothing is lost
+        self.launch()
+        return True
 
     def heal(self) -> None:
         """Give it, behind `revive`, the global variables that it was created with."""

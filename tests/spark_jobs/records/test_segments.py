@@ -112,9 +112,11 @@ def test_what_is_no_file_or_gone_or_closed_to_us_is_told(
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return opened(path, *arguments)  # type: ignore[call-overload]  # whatever they are
 
+    (tmp_path / DAY / os.fsdecode(b"\xff.jsonl")).touch()
     monkeypatch.setattr(Path, "open", refuse)
     found = list_segments(tmp_path)
     assert found.damaged == {
+        f"{DAY}/\udcff.jsonl": "its name is not UTF-8, so Spark cannot read it; none of it counts",
         f"{DAY}/b.jsonl": "Permission denied; none of it counts",
         f"{DAY}/dangling.jsonl.gz": "deleted meanwhile; none of it counts",
         f"{DAY}/pipe.jsonl": "not a regular file; none of it counts",
