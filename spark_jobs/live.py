@@ -36,6 +36,7 @@ from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import counted, moment
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
+from spark_jobs.records.paths import escape
 from spark_jobs.report import incidents, written
 from spark_jobs.report.metrics import Metrics
 from spark_jobs.store.store import Span, Store
@@ -182,7 +183,6 @@ class Live:
         Returns:
             The query. If it ends with an error, `error` may have the cause.
         """
-        from spark_jobs.records import ingest
 
         def look(_batch: "DataFrame", _number: int) -> None:
             try:
@@ -192,7 +192,7 @@ class Live:
                 raise
 
         log = self._chosen.log
-        (place,) = ingest.names([log if isinstance(log, str) else log.resolve()])
+        (place,) = escape([log if isinstance(log, str) else log.resolve()])
         return (
             self._spark.readStream.schema("value string")
             .option("pathGlobFilter", _CLOSED)

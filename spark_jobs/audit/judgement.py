@@ -203,8 +203,8 @@ def _learned(
     if is_open or loud:
         loudly = among(clusters.of_record(known), loud)
         wrote = f"kind = 'statement' and named != '' and role = 'primary' and {loudly}"
-        told = f"hole or is_unnamed or missing > 0 or whole is not null or {wrote}"
-        telling = timed.where(told).selectExpr(*TELLING.names)
+        tells = f"hole or is_unnamed or missing > 0 or whole is not null or {wrote}"
+        telling = timed.where(tells).selectExpr(*TELLING.names)
     return primary_history.Known(known, unplaced, reigns, frozenset(quiet), telling)
 
 

@@ -17,6 +17,9 @@ from spark_jobs.records.segments import LARGEST, Segment
 _CHUNK: Final = 1 << 20
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
+_ZSTD_CHUNK: Final = 1 << 10
+"""Bytes that are unpacked at once: four may stand for 128 KiB, and all of it comes in one piece."""
+
 _LONGEST: Final = 64 << 20
 """Bytes of a line at most: it must fit into memory, and a proxy's segment has no more."""
 
@@ -204,7 +207,7 @@ def _unzstd(file: Readable) -> Iterator[tuple[bytes, bool]]:
 
     frame, is_begun, is_empty = zstandard.ZstdDecompressor().decompressobj(), False, True
     try:
-        while data := file.read(_CHUNK):
+        while data := file.read(_ZSTD_CHUNK):
             while data:
                 is_empty = False
                 unpacked, is_whole = frame.decompress(data), frame.eof

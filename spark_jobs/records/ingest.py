@@ -1,10 +1,7 @@
 """Reads the routing log into numbered records, and notes what is missing from it."""
 
-import re
-from collections.abc import Iterable
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -23,30 +20,6 @@ _NO_TEXT: Final = r"(?i)(?<!\\)((?:\\\\)*)(?<!\\ud[89ab][0-9a-f]{2})(\\udc[89a-f
 such bytes as one letter; with U+DBFF before it, it is a letter of its own, which nobody uses."""
 
 _END: Final = "end"
-
-_SCHEME: Final = re.compile("[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
-
-
-def names(paths: Iterable[Path | str]) -> list[str]:
-    """Escape paths for Spark: Hadoop takes some characters for patterns.
-
-    Raises:
-        OSError: Hadoop cannot read a path, since it takes the part of a pattern that comes before a
-            colon for a scheme; the message names the path.
-    """
-    return [_name(str(path)) for path in paths]
-
-
-def _name(path: str) -> str:
-    scheme = _SCHEME.match(path)
-    rest = path[scheme.end() if scheme else 0 :]
-    escaped = re.sub(r"([\\{}\[\]*?])", r"\\\1", rest)
-    if escaped != rest and ":" in rest:
-        raise OSError(
-            f"Spark cannot read {path}, which has a colon and one of {{}}[]*?\\ in its name: use a "
-            "link of another name"
-        )
-    return path.removesuffix(rest) + escaped
 
 
 def _fingerprint() -> Column:

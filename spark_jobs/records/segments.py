@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_jobs.records.paths import escape, without_scheme
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -147,10 +149,10 @@ def list_segments(log: Path, out: Path | None = None) -> Listing:
     found: list[Segment] = []
     for segment, file in files.segments.items():
         try:
-            file.encode()
+            str(place / file).encode()
             status, path = _found(place / file)
         except UnicodeEncodeError:
-            damaged[file] = "its name is not UTF-8, so Spark cannot read it; none of it counts"
+            damaged[file] = "its path is not UTF-8, so Spark cannot read it; none of it counts"
             continue
         except OSError as error:
             damaged[file] = f"{error.strerror or error}; none of it counts"
@@ -183,13 +185,11 @@ def list_remote(spark: "SparkSession", uri: str) -> Listing:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
 
-    from spark_jobs.records.ingest import names
-
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         # The content is not read: Spark leaves out what is not selected.
         rows = (
-            files.load(*names([uri.rstrip("/")]))
+            files.load(*escape([uri.rstrip("/")]))
             .select("path", "length", fn.unix_micros("modificationTime").alias("modified_us"))
             .collect()
         )
@@ -197,7 +197,9 @@ def list_remote(spark: "SparkSession", uri: str) -> Listing:
         if "S3AFileSystem not found" in str(error):
             raise OSError(_without_s3(spark, uri)) from error
         raise
-    there = {"/".join(row.path.split("/")[-2:]): row for row in rows}
+    # Hadoop may tell of another authority than the URI names.
+    above = len(without_scheme(uri.rstrip("/"))) + 1
+    there = {without_scheme(row.path)[above:]: row for row in rows}
     listed = _divide(there)
     found = [
         Segment(

@@ -48,6 +48,7 @@ from pyspark.sql.types import (
 from spark_jobs.day import DAY_US, HOUR_US, Day
 from spark_jobs.records import content, ingest, lines
 from spark_jobs.records.content import Content, Contents, Measured
+from spark_jobs.records.paths import escape
 from spark_jobs.records.segments import FORMS, Segment, name_of
 from spark_jobs.tables.schema import PARSED
 
@@ -74,7 +75,7 @@ _FILES: Final = StructType(
         StructField("content", BinaryType()),  # null where Python can open the file
     ]
 )
-_TOLD: Final = StructType([PARSED["line"]])
+_LINE: Final = StructType([PARSED["line"]])
 _ROW: Final = StructType([*PARSED, *_PLACE])
 _PART: Final = StructType([*PARSED, _PLACE["number"]])
 _ARROW: Final = pa.schema(
@@ -118,7 +119,7 @@ def all_in(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> Ke
     if parsed is None or others is not None:
         others = spark.createDataFrame([], _PART) if others is None else others
         others.write.parquet(str(folder / "parsed"), compression="zstd")
-        others = spark.read.schema(_PART).parquet(*ingest.names([folder / "parsed"]))
+        others = spark.read.schema(_PART).parquet(*escape([folder / "parsed"]))
         parsed = others if parsed is None else parsed.unionByName(others)
     parsed = parsed.select(PARSED.names)
     damaged = {
@@ -157,8 +158,8 @@ def by_hour(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> C
             placed.mode("append").parquet(str(records), compression="zstd")
             faulty = rows.where("fault is not null").select(*PARSED.names, "number")
             if not faulty.isEmpty():
-                sorted_ = faulty.coalesce(1).sortWithinPartitions("file", "number")
-                sorted_.write.parquet(str(folder / "quarantine"), compression="zstd")
+                in_order = faulty.coalesce(1).sortWithinPartitions("file", "number")
+                in_order.write.parquet(str(folder / "quarantine"), compression="zstd")
             for row in rows.groupBy("file", "date", "hour", "fault").count().collect():
                 here = found[name_of(row.file)]
                 if row.fault is None:
@@ -183,8 +184,8 @@ def measure(spark: SparkSession, segments: Sequence[Segment]) -> dict[str, Measu
     files = _files(spark, segments)
     if files is None:
         return {}
-    told = _eval(files, _Measure, _TOLD).collect()
-    return {name: here.measured for name, here in _contents(told).items()}
+    rows = _eval(files, _Measure, _LINE).collect()
+    return {name: here.measured for name, here in _contents(rows).items()}
 
 
 def _convert(
@@ -201,9 +202,9 @@ def _convert(
             continue
         placed = _eval(files, handler, _ROW).write.mode("append").partitionBy(*parts)
         placed.parquet(str(folder), compression="zstd")
-        told = _part(spark, folder, _SEGMENTS)
-        if told is not None:
-            found = _contents(told.select("line").collect())
+        rows = _part(spark, folder, _SEGMENTS)
+        if rows is not None:
+            found = _contents(rows.select("line").collect())
     return found
 
 
@@ -233,12 +234,12 @@ def _fetched(spark: SparkSession, paths: Sequence[str]) -> DataFrame | None:
     left = list(paths)
     while left:
         try:
-            return files.load(ingest.names(left)).select(_FILES.names)
+            return files.load(escape(left)).select(_FILES.names)
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             gone = (error.getMessageParameters() or {}).get("path", "")
-            there = [path for path in left if not gone.endswith(ingest.names([path])[0])]
+            there = [path for path in left if not gone.endswith(escape([path])[0])]
             if there == left:
                 raise
             left = there
@@ -256,7 +257,7 @@ def _part(spark: SparkSession, folder: Path, part: str) -> DataFrame | None:
     place = folder / f"part={part}"
     if not place.exists():
         return None
-    return spark.read.schema(_PART).parquet(*ingest.names([place]))
+    return spark.read.schema(_PART).parquet(*escape([place]))
 
 
 def _parsed(spark: SparkSession, folder: Path) -> DataFrame | None:
@@ -268,8 +269,8 @@ def _parsed(spark: SparkSession, folder: Path) -> DataFrame | None:
 def _contents(rows: Iterable[Row]) -> Contents:
     found = (json.loads(row.line) for row in rows)
     return {
-        name_of(told["file"]): Content(told["file"], Measured(**told["measured"]), told["hours"])
-        for told in found
+        name_of(here["file"]): Content(here["file"], Measured(**here["measured"]), here["hours"])
+        for here in found
     }
 
 
@@ -281,7 +282,7 @@ class _Measure:
 
     def eval(self, files: pa.RecordBatch) -> Iterator[pa.Table]:
         for file, _, measured in _opened(files, {}):
-            yield pa.table({"line": [_told(file, measured, {})]})
+            yield pa.table({"line": [_content_line(file, measured, {})]})
 
 
 class _Convert:
@@ -308,7 +309,7 @@ class _Convert:
                     else:
                         yield _placed(read, hours)
                     number += block.count(b"\n")
-            yield _filled({"line": [_told(file, measured, hours)]}, 1, _SEGMENTS)
+            yield _filled({"line": [_content_line(file, measured, hours)]}, 1, _SEGMENTS)
 
 
 def _opened(
@@ -320,10 +321,10 @@ def _opened(
         files: `_FILES`.
         upto: how many bytes of a segment's content count, by its name; all of those not named.
     """
-    for path, bytes_ in zip(files.column("path"), files.column("content"), strict=True):
+    for path, fetched in zip(files.column("path"), files.column("content"), strict=True):
         file = "/".join(path.as_py().split("/")[-2:])
         try:
-            data = _open(path.as_py(), bytes_)
+            data = _open(path.as_py(), fetched)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -333,15 +334,15 @@ def _opened(
             yield file, data, content.measure(data, _suffix(file), upto.get(name_of(file)))
 
 
-def _open(path: str, content: pa.BinaryScalar) -> BinaryIO:
+def _open(path: str, fetched: pa.BinaryScalar) -> BinaryIO:
     """Open a file, or what Spark has read of it.
 
     Raises:
         FileNotFoundError: it is gone.
         OSError: it cannot be opened.
     """
-    if content.is_valid:
-        return cast("BinaryIO", pa.BufferReader(content.as_buffer()))
+    if fetched.is_valid:
+        return cast("BinaryIO", pa.BufferReader(fetched.as_buffer()))
     return Path(path).open("rb")
 
 
@@ -349,7 +350,7 @@ def _suffix(file: str) -> str:
     return file[len(name_of(file)) :]
 
 
-def _told(file: str, measured: Measured, hours: Mapping[str, int]) -> str:
+def _content_line(file: str, measured: Measured, hours: Mapping[str, int]) -> str:
     """What `_contents` reads."""
     return json.dumps({"file": file, "measured": measured._asdict(), "hours": hours})
 

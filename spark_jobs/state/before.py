@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.records.ingest import names
+from spark_jobs.records.paths import escape
 from spark_jobs.state import records
 from spark_jobs.state.facts import FACT
 from spark_jobs.tables.schema import PARSED
@@ -29,8 +29,8 @@ class Before:
             spark: a session.
             state: the state.
         """
-        self.facts = spark.read.schema(FACT).parquet(*names([state.facts]))
-        self.tail = spark.read.schema(PARSED).parquet(*names([state.tail]))
+        self.facts = spark.read.schema(FACT).parquet(*escape([state.facts]))
+        self.tail = spark.read.schema(PARSED).parquet(*escape([state.tail]))
         self.until_us = state.about.until_us
 
     @property

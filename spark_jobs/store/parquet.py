@@ -10,7 +10,8 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from spark_jobs.day import HOUR_US
-from spark_jobs.records import ingest, take
+from spark_jobs.records import take
+from spark_jobs.records.paths import escape
 from spark_jobs.records.segments import Segment
 from spark_jobs.records.take import Kept
 from spark_jobs.store.store import Reader, Span, Store
@@ -47,7 +48,7 @@ def read(
         placed = _placed(spark, store.records, records).where(within)
         parsed = parsed.unionByName(placed.select(PARSED.names))
     if others:
-        faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
+        faults = spark.read.schema(PARSED).parquet(*escape(others))
         parsed = parsed.unionByName(faults.where(dated))
     if live:
         folder = Path(tempfile.mkdtemp(prefix="live-", dir=scratch)) / "parsed"
@@ -66,4 +67,4 @@ def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFram
         [*PARSED, StructField("date", DateType()), StructField("hour", IntegerType())]
     )
     reader = spark.read.schema(placed).option("basePath", str(base))
-    return reader.parquet(*ingest.names(folders))
+    return reader.parquet(*escape(folders))

@@ -19,9 +19,9 @@ def lines_of(spark: "SparkSession", log: Path) -> "DataFrame":
     """The lines of a log: ``file`` (the last two components of its path) and ``line``."""
     from pyspark.sql import functions as fn
 
-    from spark_jobs.records.ingest import names
+    from spark_jobs.records.paths import escape
 
-    paths = names([segment.path for segment in find_segments(log)])
+    paths = escape([segment.path for segment in find_segments(log)])
     return spark.read.text(paths, lineSep="\n").select(
         fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
         fn.col("value").alias("line"),

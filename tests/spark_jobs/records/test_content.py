@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import re
 import sys
+from collections.abc import Callable
 from io import BytesIO
 
 import pytest
@@ -94,6 +95,13 @@ def test_a_line_without_end_is_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (measured.certain, measured.size) <= (8, 6 << 20)
     many = gzip.compress(b"x" * (1 << 20) + b"\n") * 9
     assert measure(BytesIO(many), ".gz").damage is None
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_what_little_stands_for_much_comes_in_pieces(pack: Callable[[bytes], bytes]) -> None:
+    packed, suffix = pack(bytes(256 << 20)), ".gz" if pack is gzip.compress else ".zst"
+    sizes = [len(piece) for piece in unpacked(BytesIO(packed), suffix)]
+    assert (sum(sizes), max(sizes) <= 64 << 20) == (256 << 20, True)
 
 
 def test_without_its_library_a_zst_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

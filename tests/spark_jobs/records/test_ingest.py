@@ -276,9 +276,9 @@ def test_a_directory_may_have_any_name(spark: "SparkSession", tmp_path: Path, na
 
 def test_what_hadoop_cannot_read_is_told() -> None:
     pytest.importorskip("pyspark")
-    from spark_jobs.records.ingest import names
+    from spark_jobs.records.paths import escape
 
     uris = ["s3a://bucket:80/a [b]", "hdfs:/a", "/a:b"]
-    assert names(uris) == ["s3a://bucket:80/a \\[b\\]", "hdfs:/a", "/a:b"]
+    assert escape(uris) == ["s3a://bucket:80/a \\[b\\]", "hdfs:/a", "/a:b"]
     with pytest.raises(OSError, match=r"cannot read /a:b/\[c\], .* a link of another name"):
-        names(["/a:b/[c]"])
+        escape(["/a:b/[c]"])

@@ -116,7 +116,7 @@ def test_what_is_no_file_or_gone_or_closed_to_us_is_told(
     monkeypatch.setattr(Path, "open", refuse)
     found = list_segments(tmp_path)
     assert found.damaged == {
-        f"{DAY}/\udcff.jsonl": "its name is not UTF-8, so Spark cannot read it; none of it counts",
+        f"{DAY}/\udcff.jsonl": "its path is not UTF-8, so Spark cannot read it; none of it counts",
         f"{DAY}/b.jsonl": "Permission denied; none of it counts",
         f"{DAY}/dangling.jsonl.gz": "deleted meanwhile; none of it counts",
         f"{DAY}/pipe.jsonl": "not a regular file; none of it counts",
@@ -171,8 +171,11 @@ def test_a_log_that_only_spark_can_read_is_listed_alike(
         log,
         *(f"{DAY}/a.jsonl", f"{DAY}/[b] c%20.jsonl.gz", f"{DAY}/d.jsonl.open", f"{DAY}/x:y.jsonl"),
         *(f"{DAY}/c.jsonl.bz2", f"{DAY}/notes.txt", f"_audit/{DAY}/e.jsonl"),
+        # Neither is of this log, though each looks like it from its last folder on.
+        *(f"old/{DAY}/a.jsonl", f"old/{DAY}/f.jsonl", "g.jsonl"),
     )
     here, there = list_segments(log), list_remote(spark, f"file:{log}/")
+    assert f"old/{DAY}/a.jsonl" in here.unread
     assert [segment.file for segment in there.closed] == [segment.file for segment in here.closed]
     assert [segment.file for segment in there.live] == [f"{DAY}/d.jsonl.open"]
     assert (there.unread, there.unknown) == (here.unread, here.unknown)

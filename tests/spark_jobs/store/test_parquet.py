@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
+from spark_jobs.records.paths import escape
 from spark_jobs.records.segments import list_segments
 from spark_jobs.store.store import Span, Store
 from tests.spark_jobs import routing_log
@@ -86,7 +87,7 @@ def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: P
     assert read.where("kind = 'statement' and fault is null and line is not null").count() == 0
 
     (folder,) = store.folders(Span(DAY))[1]
-    lines = spark.read.parquet(*ingest.names([folder])).orderBy("file", "number").collect()
+    lines = spark.read.parquet(*escape([folder])).orderBy("file", "number").collect()
     assert [(row.file[-7:], row.number, row.fault, row.line[:1]) for row in lines] == [
         *(("1.jsonl", 6, "torn", "{"), ("1.jsonl", 8, "damaged", "{")),
         ("sonl.gz", 6, "damaged", "{"),
