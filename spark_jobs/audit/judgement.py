@@ -89,12 +89,10 @@ def reach(
         reads, left = _plain(timed, known, folder, scratch)
         if not left.isEmpty():
             reads = consistency_audit.write(timed, history, folder, error_us, unsteady, left)
-        suspects = procedure_suspects.find(timed, known, _changed(log.survey), persisted)
+        suspects = procedure_suspects.find(timed, known, _changed(log.survey), scratch)
     lapsed, lapses = small_table.local(timed.sparkSession, [], PROCEDURE), 0
     if suspects is None or suspects:
-        lapsed = procedure.transform(
-            timed, error_us, unsteady, suspects, persisted, history.since_us
-        )
+        lapsed = procedure.transform(timed, scratch, error_us, unsteady, suspects, history.since_us)
         if log.period is not None:
             lapsed = lapsed.where(
                 fn.col("arrived_us").between(log.period.begin_us, log.period.end_us - 1)

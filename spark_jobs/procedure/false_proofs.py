@@ -13,8 +13,7 @@ the last whole set that was received before. A crash may do that, too, but not a
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
 from spark_jobs.ordered_pass import Handler
@@ -54,41 +53,39 @@ class Event(NamedTuple):
     gtids: str
 
 
-def events(records: DataFrame, error_us: Column) -> DataFrame:
+def events(records: DataFrame, error_us: str) -> DataFrame:
     """Make the events of records.
 
     Args:
         records: NUMBERED, of replicas.
-        error_us: by how much the times of a record may be off.
+        error_us: SQL: by how much the times of a record may be off.
 
     Returns:
         The columns of `Event`.
     """
-    sent, ended, observed = fn.col("dispatched_us"), fn.col("ended_us"), fn.col("observed")
-    probed = (fn.col("kind") == "proof") & (fn.col("proof") == "probed")
-    whole = fn.when(probed, fn.col("proof_set")).when(observed != "", observed)
-    proved = fn.col("is_read") & fn.col("proof").isin("known", "waited")
-    relied = proved & (fn.col("outcome") == "ok") & (fn.col("required") != "")
-    happened = fn.array(
-        _event(relied, ended, ended, RELIED, fn.col("required")),
-        _event(
-            whole.isNotNull(),
-            fn.least(sent, ended) - error_us,
-            fn.greatest(sent, ended) + error_us,
+    whole = (
+        "case when kind = 'proof' and proof = 'probed' then proof_set "
+        "when observed != '' then observed end"
+    )
+    relied = "is_read and proof in ('known', 'waited') and outcome = 'ok' and required != ''"
+    earliest, latest = (f"{which}(dispatched_us, ended_us)" for which in ("least", "greatest"))
+    happened = (
+        (relied, "ended_us", "ended_us", RELIED, "required"),
+        (
+            f"({whole}) is not null",
+            f"{earliest} - {error_us}",
+            f"{latest} + {error_us}",
             HAD,
             whole,
         ),
     )
-    return (
-        records.withColumn("event", fn.explode(fn.array_compact(happened)))
-        .select("*", "event.*")
-        .select(*Event._fields)
+    made = (
+        f"if({where}, struct({at_us} as at_us, {until_us} as until_us, {what} as what, "
+        f"{gtids} as gtids), null)"
+        for where, at_us, until_us, what, gtids in happened
     )
-
-
-def _event(where: Column, at_us: Column, until_us: Column, what: int, gtids: Column) -> Column:
-    times = (at_us.alias("at_us"), until_us.alias("until_us"), fn.lit(what).alias("what"))
-    return fn.when(where, fn.struct(*times, gtids.alias("gtids")))
+    found = records.selectExpr("*", f"inline(array_compact(array({', '.join(made)})))")
+    return found.select(*Event._fields)
 
 
 class FalseProofs(Handler):

@@ -1,12 +1,10 @@
 """Makes the events that `run_procedure.Procedure` goes through from records."""
 
-from collections.abc import Collection
-from functools import reduce
-from operator import and_, or_
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.types import StructType
 
 from spark_jobs.procedure.run_procedure import (
     ANSWERED,
@@ -18,127 +16,106 @@ from spark_jobs.procedure.run_procedure import (
     TOLD,
     Event,
 )
-from spark_jobs.procedure.suspects import Liar
+from spark_jobs.procedure.suspects import Suspects
 from spark_jobs.promise import CLUSTER_LEVELS, SCOPES, SEEN_LEVELS
-from spark_jobs.tables.schema import NUMBERED, RUN
+from spark_jobs.reads import backing, groups
+from spark_jobs.sql import among, any_of
+from spark_jobs.tables.schema import RUN
 
-EVERY = (LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ)
+EVERY: Final = dict.fromkeys((LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ), "true")
+"""SQL for each kind of event: of which records it is looked for."""
 
 
-def happened(
-    records: DataFrame, error_us: Column, which: Collection[int] = EVERY, *more: str
-) -> DataFrame:
+def happened(records: DataFrame, error_us: str, which: Mapping[int, str] = EVERY) -> DataFrame:
     """Find the events by which a proxy's procedure is judged.
 
     Args:
-        records: NUMBERED, and the columns `more`.
-        error_us: by how much the times of a record may be off. Within that, each time is taken in
-            the proxy's favour.
-        which: the kinds of events that are looked for.
-        more: columns of the records that are kept.
+        records: NUMBERED, and what `which` compares.
+        error_us: SQL: by how much the times of a record may be off. Within that, each time is taken
+            in the proxy's favour.
+        which: the kinds of events that are looked for, as EVERY has them.
 
     Returns:
-        The columns of `run_procedure.Event`, and `more`.
+        The columns of `run_procedure.Event`.
     """
-    statement, kind = fn.col("kind") == "statement", fn.col("kind")
-    role, level, proof = fn.col("role"), fn.col("level"), fn.col("proof")
-    observed, whole = fn.col("observed"), fn.col("whole")
-    sent, ended = fn.col("dispatched_us"), fn.col("ended_us")
-    on_replica, ok = role.eqNullSafe("replica"), fn.col("outcome") == "ok"
-    probed = fn.when((kind == "proof") & (proof == "probed"), fn.col("proof_set")).when(
-        statement & (observed != ""), observed
+    statement, on_replica, ok = "kind = 'statement'", "role <=> 'replica'", "outcome = 'ok'"
+    probed = (
+        "case when kind = 'proof' and proof = 'probed' then proof_set "
+        f"when {statement} and observed != '' then observed end"
     )
-    strict = level.isin(*CLUSTER_LEVELS, *SEEN_LEVELS)
-    waited = (proof == "waited") & fn.col("proof_set").isNotNull()
+    waited = "proof = 'waited' and proof_set is not null"
     # Another proof follows a wait elsewhere, which counts in `wait_us` all the same.
-    begun_us = sent + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
-    answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
-    shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
-    reads = fn.col("is_judged") & on_replica & strict & proof.isin("known", "waited")
-    has_set, proof_set, nothing = probed.isNotNull(), fn.col("proof_set"), fn.lit("")
-    events = [
-        (fn.col("missing") > 0, LOST, fn.col("since_us"), nothing),
-        (whole.isNotNull(), TOLD, ended - error_us, whole),
-        (on_replica & waited, CLAIMED, answered_us, proof_set),
-        (on_replica & has_set, CLAIMED, ended, probed),
-        (on_replica & has_set, ASKED, fn.least(sent, ended) - error_us, probed),
-        (shows, ANSWERED, ended + error_us, nothing),
-        (reads, READ, sent, fn.coalesce(proof_set, nothing)),
+    begun_us = "dispatched_us + if(proof = 'waited', wait_us, 0)"
+    answered_us = f"if({statement}, dispatched_us + wait_us, ended_us)"
+    shows = f"{statement} and class = 'read' and {ok} and observed = '' and role is not null"
+    strict = among("level", (*CLUSTER_LEVELS, *SEEN_LEVELS))
+    reads = f"is_judged and {on_replica} and {strict} and proof in ('known', 'waited')"
+    has_set = f"{on_replica} and ({probed}) is not null"
+    events = (
+        ("missing > 0", LOST, "since_us", "''"),
+        ("whole is not null", TOLD, f"ended_us - {error_us}", "whole"),
+        (f"{on_replica} and {waited}", CLAIMED, answered_us, "proof_set"),
+        (has_set, CLAIMED, "ended_us", probed),
+        (has_set, ASKED, f"least(dispatched_us, ended_us) - {error_us}", probed),
+        (shows, ANSWERED, f"ended_us + {error_us}", "''"),
+        (reads, READ, "dispatched_us", "coalesce(proof_set, '')"),
+    )
+    wanted = [
+        (f"({where}) and {which[what]}", at_us, what, gtids)
+        for where, what, at_us, gtids in events
+        if what in which
     ]
-    events = [event for event in events if event[1] in which]
+    made = ", ".join(
+        f"if({where}, struct({at_us} as at_us, {what} as what, {gtids} as gtids), null)"
+        for where, at_us, what, gtids in wanted
+    )
+    sent_us = f"dispatched_us + 2 * {error_us}"
+    values = {
+        "arrived_us": "moment_us",
+        "asked_us": f"if(what = {ANSWERED}, {begun_us} + {error_us}, {sent_us})",
+        "until_us": "greatest(since_us, ended_us)",
+        "shown": f"if({ok} and observed != '', observed, null)",
+    }
     return (
-        records.where(reduce(or_, (where for where, *_ in events)))
-        .withColumn("arrived_us", fn.col("moment_us"))
-        .withColumn("until_us", fn.greatest("since_us", "ended_us"))
-        .withColumn("shown", fn.when(ok & (observed != ""), observed))
-        .withColumn("event", fn.explode(fn.array_compact(fn.array(*map(_event, events)))))
-        .select("*", "event.*")
-        .withColumn(
-            "asked_us",
-            fn.when(fn.col("what") == ANSWERED, begun_us + error_us).otherwise(sent + 2 * error_us),
-        )
-        .select(*Event._fields, *more)
+        records.where(any_of(where for where, *_ in wanted))
+        .selectExpr("*", f"inline(array_compact(array({made})))")
+        .selectExpr(*(f"{values.get(name, name)} as {name}" for name in Event._fields))
     )
 
 
-def of_suspects(records: DataFrame, reads: DataFrame | None, liars: Collection[Liar]) -> DataFrame:
-    """Find the events of some reads and servers, and those by which they are judged.
+def of_suspects(records: DataFrame, suspects: Suspects) -> DataFrame:
+    """Find the events of suspects, and those by which they are judged.
 
     This is for clocks that agree.
 
     Args:
         records: NUMBERED.
-        reads: RUN and `seq` of some reads; None for none.
-        liars: servers.
+        suspects: some reads or servers.
 
     Returns:
         The columns of `run_procedure.Event`: the reads, the sets that primaries told their proxies,
         the answers in the groups in which the reads are judged, and what the servers said.
     """
-    parts: list[DataFrame] = []
-    no_error = fn.lit(0)
-    if reads is not None:
-        proxies = reads.select("proxy").distinct()
-        of_proxies = records.join(fn.broadcast(proxies), "proxy", "left_semi")
-        parts.append(happened(of_proxies, no_error, (LOST, TOLD)))
-        judged = happened(of_proxies, no_error, (READ,), "owed_in")
-        judged = judged.join(fn.broadcast(reads), [*RUN, "seq"], "left_semi")
-        parts.append(judged.drop("owed_in"))
-        seen = judged.where(fn.col("level").isin(*SEEN_LEVELS))
-        groups = seen.select(_group(fn.col("owed_in")).alias("group")).distinct()
-        kinds = fn.explode(fn.array(*(fn.lit(kind) for kind in SCOPES)))
-        answers = happened(of_proxies, no_error, (ANSWERED,)).withColumn("kind", kinds)
-        answers = answers.withColumn("group", _group(fn.col("kind")))
-        answers = answers.join(fn.broadcast(groups), "group", "left_semi")
-        parts.append(answers.drop("group", "kind").distinct())
-    if liars:
-        names = (*RUN, "server_uuid", "incarnation")
-        types = StructType([NUMBERED[name] for name in names])
-        servers = records.sparkSession.createDataFrame(list(liars), types)
-        same = reduce(
-            and_, (fn.col(f"claim.{name}").eqNullSafe(fn.col(f"server.{name}")) for name in names)
-        )
-        claims = happened(records, no_error, (CLAIMED, ASKED)).alias("claim")
-        claims = claims.join(fn.broadcast(servers.alias("server")), same, "left_semi")
-        parts.append(claims.select("claim.*"))
-    return reduce(DataFrame.unionByName, (part.select(*Event._fields) for part in parts))
+    which: dict[int, str] = {}
+    if suspects.reads is not None:
+        of_proxies = among("proxy", suspects.proxies)
+        which |= {LOST: of_proxies, TOLD: of_proxies, READ: "is_suspect"}
+        if suspects.groups is None:
+            which[ANSWERED] = of_proxies
+        elif suspects.groups:
+            which[ANSWERED] = any_of(_belongs(kind, suspects.groups) for kind in SCOPES)
+        reads = suspects.reads.selectExpr(*RUN, "seq", "true as is_suspect")
+        records = records.join(fn.broadcast(reads), [*RUN, "seq"], "left")
+    if suspects.liars:
+        of_liars = f"{backing.NUMBER} in ({', '.join(map(str, suspects.liars))})"
+        which |= {CLAIMED: of_liars, ASKED: of_liars}
+    return happened(records, "0", which)
 
 
-def _group(kind: Column) -> Column:
-    """A number for the event's group of this kind; null if it belongs to none."""
-    keys = {
-        "connection": (*RUN, "session"),
-        "user": ("proxy", "user"),
-        "application": ("proxy", "application"),
-        "proxy": ("proxy",),
-    }
-    group = fn.lit(None).cast("bigint")
-    for name, key in keys.items():
-        belongs = kind == name
-        if name == "application":
-            belongs &= fn.coalesce(fn.col("application") != "", fn.lit(False))
-        group = fn.when(belongs, fn.xxhash64(fn.lit(name), *key)).otherwise(group)
-    return group
+def _belongs(kind: str, numbers: Iterable[int]) -> str:
+    """SQL: whether a record's group of a kind is among some."""
+    belongs = f"{groups.number_of(kind)} in ({', '.join(map(str, numbers))})"
+    return f"application != '' and {belongs}" if kind == "application" else belongs
 
 
 def needed(events: DataFrame, records: DataFrame) -> DataFrame:
@@ -148,32 +125,24 @@ def needed(events: DataFrame, records: DataFrame) -> DataFrame:
         events: columns of `run_procedure.Event`.
         records: NUMBERED, the records that the events were made from.
     """
-    what, names = fn.col("what"), Event._fields
-    remembers = (
-        records.where(fn.col("is_judged") & fn.col("level").isin(*SEEN_LEVELS))
-        .select(*RUN)
-        .distinct()
-    )
+    names = Event._fields
     # The first claim of each set is enough: many statements may wait for the same set.
-    first = ("proxy", "worker", "run", "server_uuid", "incarnation", "gtids", "what")
+    key = ("proxy", "worker", "run", "server_uuid", "incarnation", "gtids", "what")
+    others = ", ".join(name for name in names if name not in key)
     claims = (
-        events.where(what == CLAIMED)
-        .groupBy(*first)
-        .agg(
-            *(
-                fn.min_by(name, fn.struct("at_us", "seq")).alias(name)
-                for name in names
-                if name not in first
-            )
-        )
+        events.where(f"what = {CLAIMED}")
+        .groupBy(*key)
+        .agg(fn.expr(f"min_by(struct({others}), struct(at_us, seq)) as first"))
+        .selectExpr(*key, "first.*")
     )
     # Answers matter only in runs with reads at levels that remember what was seen.
-    answers = events.where(what == ANSWERED).join(fn.broadcast(remembers), [*RUN], "left_semi")
-    rest = events.where(~what.isin(CLAIMED, ANSWERED))
+    remembers = records.where(f"is_judged and {among('level', SEEN_LEVELS)}").select(*RUN)
+    answers = events.where(f"what = {ANSWERED}")
+    answers = answers.join(fn.broadcast(remembers.distinct()), [*RUN], "left_semi")
     return (
-        rest.select(*names)
-        .unionByName(claims.select(*names))
-        .unionByName(answers.select(*names))
+        events.where(f"what not in ({CLAIMED}, {ANSWERED})")
+        .unionByName(claims)
+        .unionByName(answers)
         .unionByName(_ends(records), allowMissingColumns=True)
         .select(*names)
     )
@@ -181,16 +150,9 @@ def needed(events: DataFrame, records: DataFrame) -> DataFrame:
 
 def _ends(records: DataFrame) -> DataFrame:
     """The ends of runs: the last records before a crash may be missing from the log."""
+    ended = f"max(seq) as seq, max(ended_us) as at_us, max(ended_us) + {TAIL_US} as until_us"
     return (
         records.groupBy(*RUN)
-        .agg(fn.max("seq").alias("seq"), fn.max("ended_us").alias("at_us"))
-        .withColumns({"what": fn.lit(LOST), "until_us": fn.col("at_us") + TAIL_US})
-    )
-
-
-def _event(event: tuple[Column, int, Column, Column]) -> Column:
-    where, what, at_us, gtids = event
-    return fn.when(
-        where,
-        fn.struct(at_us.alias("at_us"), fn.lit(what).alias("what"), gtids.alias("gtids")),
+        .agg(*map(fn.expr, ended.split(", ")))
+        .selectExpr("*", f"{LOST} as what")
     )

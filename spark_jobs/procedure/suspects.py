@@ -9,6 +9,7 @@ in a group. And a server is not contradicted by a set that holds all that it had
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -18,14 +19,16 @@ from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
 from spark_jobs.reads import backing, groups
 from spark_jobs.reads.plain_reads import Known
 from spark_jobs.running import Kind, Order, running
+from spark_jobs.scratch import rewritten
 from spark_jobs.sql import all_of, among, any_of
+from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import RUN
 
 _FIRST: Final = 4
 """How many sets after a read's moment are tried; `run_procedure` tries at least as many."""
 
-Liar = tuple[str, int, str, str | None, int | None]
-"""RUN, server_uuid and incarnation."""
+_MOST: Final = 10_000
+"""Answers in so many groups at most are told apart from all others."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,17 @@ class Suspects:
 
     Attributes:
         reads: RUN and `seq` of reads; None if there are none.
-        liars: servers that may be contradicted.
+        proxies: of these reads.
+        groups: the numbers (`groups.number_of`) of the groups in which those of these reads are
+            judged that must see what was seen before; None if there are too many.
+        liars: the numbers (`backing.NUMBER`) of servers that may be contradicted.
         changed: servers (`false_proofs.SERVER`) of which a run counted many new incarnations.
     """
 
     reads: DataFrame | None
-    liars: Collection[Liar]
+    proxies: Collection[str]
+    groups: Collection[int] | None
+    liars: Collection[int]
     changed: Collection[tuple[str, int, str, str]]
 
     def __bool__(self) -> bool:
@@ -51,7 +59,7 @@ def find(
     rows: DataFrame,
     known: Known,
     changed: Collection[tuple[str, int, str, str]],
-    persisted: list[DataFrame],
+    scratch: Path,
 ) -> Suspects:
     """Look for suspects; this runs jobs.
 
@@ -59,19 +67,31 @@ def find(
         rows: NUMBERED with `cluster` and bounds, as `plain_reads.bounded` makes them.
         known: what is known of the log.
         changed: see `Suspects`.
-        persisted: tables that are persisted here are added to it, for the caller to unpersist.
+        scratch: takes a table.
     """
-    names = (*RUN, "seq", "server_uuid", "incarnation")
-    parts = [part.selectExpr(*names, "true as is_read") for part in _reads(rows, known)]
-    parts.append(_liars(rows, known).selectExpr(*names, "false as is_read"))
-    found = reduce(DataFrame.unionAll, parts).persist()
-    persisted.append(found)
-    liar = f"struct({', '.join((*RUN, 'server_uuid', 'incarnation'))})"
-    reads, liars = found.selectExpr(
-        "count_if(is_read)", f"collect_set(if(is_read, null, {liar}))"
+    seen = f"if({among('level', SEEN_LEVELS)}, {groups.number_of_owed()}, null) as seen_in"
+    no_server, no_group = (
+        f"cast(null as bigint) as {name}" for name in (backing.SERVER, "seen_in")
+    )
+    parts = [part.selectExpr(*RUN, "seq", no_server, seen) for part in _reads(rows, known)]
+    parts.append(_liars(rows, known).selectExpr(*RUN, "seq", backing.SERVER, no_group))
+    found = rewritten(reduce(DataFrame.unionAll, parts), scratch / "suspects")
+    if not small_table.count(scratch / "suspects"):
+        return Suspects(None, (), (), (), changed)
+    is_read = f"{backing.SERVER} is null"
+    reads, proxies, seen_in, liars = found.selectExpr(
+        f"count_if({is_read})",
+        f"collect_set(if({is_read}, proxy, null))",
+        f"slice(collect_set(seen_in), 1, {_MOST + 1})",
+        f"collect_set({backing.SERVER})",
     ).collect()[0]
-    suspected = found.where("is_read").select(*RUN, "seq").distinct() if reads else None
-    return Suspects(suspected, sorted(map(tuple, liars), key=repr), changed)
+    return Suspects(
+        reads=found.where(is_read).select(*RUN, "seq").distinct() if reads else None,
+        proxies=sorted(proxies),
+        groups=sorted(seen_in) if len(seen_in) <= _MOST else None,
+        liars=sorted(liars),
+        changed=changed,
+    )
 
 
 _PROVED: Final = "role = 'replica' and proof in ('known', 'waited')"
@@ -175,7 +195,6 @@ def _liars(rows: DataFrame, known: Known) -> DataFrame:
         *RUN,
         "seq",
         "server_uuid",
-        "incarnation",
         backing.SERVER_OF,
         "least(dispatched_us, ended_us) as at",
         "1 as turn",

@@ -18,10 +18,11 @@ from spark_jobs.tables.schema import RUN
 SERVER: Final = "server_of"
 """The column that identifies an incarnation of a server, as its run counts them."""
 
-SERVER_OF: Final = (
-    f"xxhash64({', '.join(RUN)}, server_uuid, incarnation is not null, incarnation) as {SERVER}"
-)
-"""SQL that makes this column of a record; two have the same number with probability 2**-64."""
+NUMBER: Final = f"xxhash64({', '.join(RUN)}, server_uuid, incarnation is not null, incarnation)"
+"""SQL for its value of a record; two servers have the same number with probability 2**-64."""
+
+SERVER_OF: Final = f"{NUMBER} as {SERVER}"
+"""SQL that makes this column of a record."""
 
 
 def shown(records: DataFrame, bounds: Bounds) -> DataFrame:

@@ -11,7 +11,7 @@ what had ended when it arrived. A read that shares an earlier read's snapshot mu
 ended when that one arrived (`moment_us`).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -167,6 +167,12 @@ KEY: Final = f"case kind {_KEY_OF} else {_key_of('cluster')} end"
 def number_of(kind: str) -> str:
     """SQL: a number for a record's group of a kind; two have the same with probability 2**-64."""
     return f"xxhash64('{kind}', {', '.join(_KEYS[kind])})"
+
+
+def number_of_owed(kinds: Iterable[str] = SCOPES) -> str:
+    """SQL: the number of the group in which a read is judged; null if that is of no such kind."""
+    cases = " ".join(f"when '{kind}' then {number_of(kind)}" for kind in kinds)
+    return f"case owed_in {cases} end"
 
 
 def _wanted(records: DataFrame, history: History) -> DataFrame:

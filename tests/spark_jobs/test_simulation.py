@@ -241,7 +241,7 @@ def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> No
     planted |= {(lied.name, it["seq"]): Lapse.CONTRADICTED.value for it in reads}
     (tmp_path / "scratch").mkdir()
     parsed = ingest.parse(lines_of(spark, tmp_path / "log"))
-    found = procedure.transform(ingest.number(parsed)).persist()
+    found = procedure.transform(ingest.number(parsed), tmp_path / "scratch").persist()
     told = {(row.run, row.seq): row.finding for row in found.collect()}
     assert told == planted
     assert {key[3] for key in audit(lied.records).lapses} == {it["seq"] for it in reads}
@@ -274,4 +274,7 @@ def test_clocks_set_back_and_torn_ends_are_told_apart_as_without_spark(
     assert {it.proxy for it in found.found} == alone.clocks != set()
     assert found.error_us == alone.error_us
     timed = found.corrected(records)
-    assert procedure.transform(timed, found.error_us, found.unsteady).count() == 0
+    assert (
+        procedure.transform(timed, tmp_path / "scratch", found.error_us, found.unsteady).count()
+        == 0
+    )

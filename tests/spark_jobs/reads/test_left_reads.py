@@ -1,12 +1,17 @@
-"""What comparisons leave to the judge, one reason at a time; whatever they settle he says, too."""
+"""What comparisons leave to the judge, one reason at a time; whatever they settle he says, too.
+
+All scenarios are one log, with simulated traffic. It is compared with its groups whole, and once
+more with its groups divided by time, as those of a large log are.
+"""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from tests.spark_jobs.reads.test_many_seeds import traffic
 from tests.spark_jobs.reads.test_plain_reads import Compared
 from tests.spark_jobs.routing_log import UUID, Run, move
 
@@ -24,7 +29,7 @@ class Session:
     """A run in which both replicas were shown to have 1 to 30."""
 
     def __init__(self, number: int) -> None:
-        self.run = Run(f"a{number}", proxy=f"gate{number}")
+        self.run = Run(f"a{number}", proxy=f"scenario{number}")
         for server in ("primary", "r1", "r2"):
             self.run.probe(server, ALL)
 
@@ -51,26 +56,52 @@ def scenario(told: Scenario) -> Scenario:
     return told
 
 
+class Looked(NamedTuple):
+    """What comparisons find.
+
+    Attributes:
+        expected: of each scenario the name of its run, and what they should find of its reads.
+        whole: what they find of each run's reads, with groups that are whole.
+        divided: the same, with groups that are divided.
+        simulated: the names of the runs of simulated traffic.
+    """
+
+    expected: dict[object, tuple[str, Found]]
+    whole: dict[str, Found]
+    divided: dict[str, Found]
+    simulated: set[str]
+
+
+SEEDS = (1, 2, 3)
+"""Violations; each lapse, and sets as of no server; a change of the primary."""
+
+
 @pytest.fixture(scope="module")
-def found(
-    spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
-) -> dict[object, tuple[Found, Found]]:
-    """What comparisons are expected to find of each scenario's reads, and find; in one log."""
-    expected: dict[object, Found] = {}
+def looked(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Looked:
+    """One log of all scenarios, and of simulated traffic."""
+    expected: dict[object, tuple[str, Found]] = {}
     runs: list[Run] = []
     for number, told in enumerate(SCENARIOS, 1):
         session = Session(number)
-        expected[told] = {**told(session)}
-        move(session.run, f"{number:04x}")
+        expected[told] = session.run.name, {**told(session)}
+        move(session.run, f"a{number:03x}")
         runs.append(session.run)
-    for groups in (in_narrow_groups, in_a_wide_group):
-        run, expected[groups] = groups()
+    for groups in (in_narrow_groups, in_a_wide_group, in_groups_of_long_ago):
+        run, found = groups()
+        expected[groups] = run.name, found
         runs.append(run)
-    settled = Compared(spark, tmp_path_factory.mktemp("left"), *runs).agree()
-    return {
-        told: (wanted, {seq: it for (name, seq), it in settled.items() if name == run.name})
-        for (told, wanted), run in zip(expected.items(), runs, strict=True)
-    }
+    simulated = [run for seed in SEEDS for run in traffic(seed)]
+    compared = Compared(spark, tmp_path_factory.mktemp("left"), *runs, *simulated)
+    whole = compared.agree(divided=True)
+    names = {run.name for run in simulated}
+    return Looked(expected, by_run(whole), by_run(compared.divided), names)
+
+
+def by_run(findings: dict[tuple[str, int], str | None]) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    for (name, seq), finding in findings.items():
+        found.setdefault(name, {})[seq] = finding
+    return found
 
 
 @scenario
@@ -221,9 +252,9 @@ def a_snapshot_owes_what_its_first_read_did(its: Session) -> dict[object, str]:
 
 
 @pytest.mark.parametrize("told", SCENARIOS, ids=lambda told: told.__name__)
-def test_what_is_settled(told: Scenario, found: dict[object, tuple[Found, Found]]) -> None:
-    expected, settled = found[told]
-    assert {seq: it for seq, it in settled.items() if it} == expected
+def test_what_is_settled(told: Scenario, looked: Looked) -> None:
+    name, expected = looked.expected[told]
+    assert {seq: it for seq, it in looked.whole[name].items() if it} == expected
 
 
 def in_narrow_groups() -> tuple[Run, Found]:
@@ -327,10 +358,44 @@ def in_a_wide_group() -> tuple[Run, Found]:
     return run, found
 
 
-@pytest.mark.parametrize("groups", [in_narrow_groups, in_a_wide_group], ids=["narrow", "wide"])
-def test_what_is_plain_and_what_is_left(
-    groups: object,
-    found: dict[object, tuple[Found, Found]],
-) -> None:
-    expected, settled = found[groups]
-    assert settled == expected
+def in_groups_of_long_ago() -> tuple[Run, Found]:
+    """A user's statements, the first write long before all others."""
+    run = Run("l1", proxy="long")
+    for name in ("primary", "r1"):
+        run.probe(name, f"{P}:1-10")
+    run.write(1, f"{P}:11")
+    run.clock.now += 60_000_000
+    run.write(1, f"{P}:13")
+    left = run.waited(2, "r1", f"{P}:13:15", scope="user", required=f"{P}:13:15")["seq"]
+    waited = run.waited(2, "r1", f"{P}:11-13:15", scope="user", required=f"{P}:11-13:15")["seq"]
+    move(run, "bead")
+    return run, {left: None, waited: "waited"}
+
+
+GROUPS = {"narrow": in_narrow_groups, "wide": in_a_wide_group, "long ago": in_groups_of_long_ago}
+
+
+@pytest.mark.parametrize("groups", GROUPS.values(), ids=GROUPS)
+def test_what_is_plain_and_what_is_left(groups: object, looked: Looked) -> None:
+    name, expected = looked.expected[groups]
+    assert looked.whole[name] == expected
+
+
+@pytest.mark.parametrize("groups", [in_groups_of_long_ago], ids=["long ago"])
+def test_divided_groups_owe_what_was_written_before(groups: object, looked: Looked) -> None:
+    name, expected = looked.expected[groups]
+    assert looked.divided[name] == expected
+
+
+@pytest.mark.parametrize("groups", ["whole", "divided"])
+def test_most_of_simulated_traffic_is_settled(groups: str, looked: Looked) -> None:
+    found = [
+        finding
+        for name, findings in getattr(looked, groups).items()
+        if name in looked.simulated
+        for finding in findings.values()
+    ]
+    settled = [finding for finding in found if finding]
+    assert {"known", "waited", "primary", "nothing written"} <= set(settled)
+    # That is what comparisons are for.
+    assert len(settled) > len(found) / 2

@@ -1,4 +1,7 @@
-"""Comparisons say what the judge says of simulated traffic of many seeds, each a cluster."""
+"""Comparisons say what the judge says of simulated traffic of many seeds, each a cluster.
+
+`test_left_reads` compares a few seeds.
+"""
 
 from pathlib import Path
 from random import Random
@@ -8,7 +11,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from spark_jobs.reads import plain_reads
 from tests.spark_jobs.lapses import troubled
 from tests.spark_jobs.reads.test_plain_reads import Compared
 from tests.spark_jobs.routing_log import Run, move
@@ -16,7 +18,7 @@ from tests.spark_jobs.routing_log import Run, move
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(1800)]
 
 AT_ONCE = 10
 """So many seeds are one log."""
@@ -43,23 +45,12 @@ def traffic(seed: int) -> list[Run]:
     return runs
 
 
-@pytest.mark.parametrize(
-    ("first", "count"),
-    [
-        (1, 3),  # violations; each lapse, and sets as of no server; a change of the primary
-        *(
-            pytest.param(first, AT_ONCE, marks=pytest.mark.deep)
-            for first in range(0, 1000, AT_ONCE)
-        ),
-    ],
-)
-def test_on_simulated_traffic(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, count: int
-) -> None:
-    if first % (2 * AT_ONCE) < AT_ONCE:  # groups are divided, as those of a large log are
-        monkeypatch.setattr(plain_reads, "_FEW", 0)
-    runs = [run for seed in range(first, first + count) for run in traffic(seed)]
-    found = Compared(spark, tmp_path, *runs).agree()
+@pytest.mark.parametrize("first", range(0, 1000, AT_ONCE))
+def test_on_simulated_traffic(spark: "SparkSession", tmp_path: Path, first: int) -> None:
+    runs = [run for seed in range(first, first + AT_ONCE) for run in traffic(seed)]
+    compared = Compared(spark, tmp_path, *runs)
+    compared.agree(divided=True)
+    found = compared.divided
     settled = [finding for finding in found.values() if finding]
     assert {"known", "waited", "primary", "nothing written"} <= set(settled)
     # That is what comparisons are for.

@@ -46,14 +46,21 @@ class Compared:
         return look(self._spark, self._lines, self._folder / "scratch", period)
 
     def agree(
-        self, period: Hours | None = None, clock_error_us: int = 0
+        self, period: Hours | None = None, clock_error_us: int = 0, *, divided: bool = False
     ) -> dict[tuple[str, int], str | None]:
-        """Judge twice and compare; of each read, what was found by comparison, or None."""
+        """Judge twice and compare; of each read, what was found by comparison, or None.
+
+        Args:
+            period: what is judged; None for all.
+            clock_error_us: by how much clocks may differ at least, µs.
+            divided: whether to compare once more, with groups divided by time, as those of a large
+                log are; what is found then is in `self.divided`.
+        """
         from spark_jobs.audit import judgement
         from spark_jobs.clocks import clocks
         from spark_jobs.primaries import primary_history
         from spark_jobs.procedure import procedure
-        from spark_jobs.reads import consistency_audit
+        from spark_jobs.reads import consistency_audit, plain_reads
         from spark_jobs.records import ingest
         from spark_jobs.records.statement import judged_in
 
@@ -62,8 +69,6 @@ class Compared:
         found = clocks.learn(once.records)
         self.clocks = [it.ahead_us for it in found.found]
         error_us = max(found.error_us, clock_error_us)
-        persisted: list[DataFrame] = []
-        plain = judgement.reach(once, found, error_us, out, out / "scratch", print, persisted)
         records = ingest.number(self._lines.parsed).where("repeat is null")
         if period is not None:
             records = records.withColumn("is_judged", judged_in(period))
@@ -71,26 +76,38 @@ class Compared:
         assert same(once.records, records)
         timed = found.corrected(records)
         slow = primary_history.learn(timed, error_us)
-        assert told(plain.history) == told(slow)
         oracle = consistency_audit.transform(timed, slow, error_us, found.unsteady).collect()
-        key = ("run", "seq")
-        rows = plain.reads.collect()
-        assert {tuple(row[it] for it in key): row for row in rows} == {
-            tuple(row[it] for it in key): row for row in oracle
-        }
-        assert len(rows) == len(oracle)
-        lapsed = procedure.transform(timed, error_us, found.unsteady)
+        lapsed = procedure.transform(timed, self._folder / "all", error_us, found.unsteady)
         if period is not None:
             lapsed = lapsed.where(
                 f"arrived_us >= {period.begin_us} and arrived_us < {period.end_us}"
             )
-        assert same(plain.lapsed, lapsed)
-        assert plain.lapses == lapsed.count()
-        left = {(row.run, row.seq) for row in plain.left.collect()}
-        return {
-            (row.run, row.seq): None if (row.run, row.seq) in left else row.finding
-            for row in oracle
-        }
+        lapsed = lapsed.persist()
+        key = ("run", "seq")
+        settled: list[dict[tuple[str, int], str | None]] = []
+        with pytest.MonkeyPatch.context() as patched:
+            for is_divided in (False, True) if divided else (False,):
+                if is_divided:
+                    patched.setattr(plain_reads, "_FEW", 0)
+                scratch, persisted = out / f"scratch-{is_divided}", list["DataFrame"]()
+                plain = judgement.reach(once, found, error_us, out, scratch, print, persisted)
+                assert told(plain.history) == told(slow)
+                rows = plain.reads.collect()
+                assert {tuple(row[it] for it in key): row for row in rows} == {
+                    tuple(row[it] for it in key): row for row in oracle
+                }
+                assert len(rows) == len(oracle)
+                assert same(plain.lapsed, lapsed)
+                assert plain.lapses == lapsed.count()
+                left = {(row.run, row.seq) for row in plain.left.collect()}
+                settled.append(
+                    {
+                        (row.run, row.seq): None if (row.run, row.seq) in left else row.finding
+                        for row in oracle
+                    }
+                )
+        self.divided = settled[-1]
+        return settled[0]
 
 
 def told(history: "History") -> tuple[object, ...]:
@@ -119,24 +136,6 @@ def thin(runs: Sequence[Run], one_in: int) -> None:
     random = Random(one_in)
     for run in runs:
         run.records[:] = [it for it in run.records if random.randrange(one_in)]
-
-
-def test_a_write_of_long_ago_counts(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from spark_jobs.reads import plain_reads
-
-    monkeypatch.setattr(plain_reads, "_FEW", 0)  # large groups are divided by time
-    run = Run()
-    for name in ("primary", "r1"):
-        run.probe(name, f"{P}:1-10")
-    run.write(1, f"{P}:11")
-    run.clock.now += 60_000_000
-    run.write(1, f"{P}:13")
-    left = run.waited(2, "r1", f"{P}:13:15", scope="user", required=f"{P}:13:15")["seq"]
-    run.waited(2, "r1", f"{P}:11-13:15", scope="user", required=f"{P}:11-13:15")
-    found = Compared(spark, tmp_path, run).agree()
-    assert [seq for (_, seq), finding in found.items() if finding is None] == [left]
 
 
 def test_a_clean_log_is_judged_without_python(
@@ -228,5 +227,5 @@ def test_what_is_beside_a_period_counts_and_is_not_judged(
     of_all = consistency_audit.transform(records, whole).where(within)
     assert same(consistency_audit.transform(narrowed, whole), of_all)
     assert 0 < of_all.count() == len(found)
-    lapsed = procedure.transform(narrowed).where(within)
-    assert same(lapsed, procedure.transform(records).where(within))
+    lapsed = procedure.transform(narrowed, tmp_path / "narrowed").where(within)
+    assert same(lapsed, procedure.transform(records, tmp_path / "records").where(within))
