@@ -96,7 +96,7 @@ def judge(
                 before=None if once.before is None else once.before.facts,
                 live=log.lines.live,
             )
-            end.write_state(audited, log.ends)
+            end.write_state(audited, log.ends, scratch / "state")
         stage("summing up")
         timed = judged.timed
         arrived = during(once.records, "arrived_us")

@@ -1,9 +1,9 @@
 """Writes the state at a day's end."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
@@ -16,6 +16,7 @@ from spark_jobs.primaries import clusters
 from spark_jobs.primaries.primary_history import History
 from spark_jobs.reads import backing, evidence
 from spark_jobs.records.survey import Survey
+from spark_jobs.scratch import rewritten
 from spark_jobs.state import ageing, condense, cut, events, facts, records, turns
 from spark_jobs.state.facts import FACT, HAD, RAN, SAW, SHOWED, SPOKE, UNREAD, WROTE
 from spark_jobs.tables.schema import NUMBERED, PARSED, RECORD, RUN
@@ -55,7 +56,7 @@ class Audited:
     live: DataFrame | None
 
 
-def write_state(audited: Audited, staged: "Staged") -> None:
+def write_state(audited: Audited, staged: "Staged", scratch: Path) -> None:
     """Write a state, unless incomplete segments hold records of its time.
 
     This runs jobs. Times in a state are not corrected, so clocks must agree.
@@ -63,6 +64,7 @@ def write_state(audited: Audited, staged: "Staged") -> None:
     Args:
         audited: what the audit has found out.
         staged: takes the state.
+        scratch: takes tables that the state is made of; all workers see it.
     """
     history, day = audited.history, audited.day
     early = fn.isnull("fault") & (fn.col("arrived_us") < day.end_us)
@@ -71,52 +73,34 @@ def write_state(audited: Audited, staged: "Staged") -> None:
     terms = [term for terms in history.terms.values() for term in terms]
     bound_us = audited.survey.bound_us
     until_us = cut.until(day.begin_us, day.end_us, terms, bound_us, history.since_us)
-    state = make(audited, until_us)
-    try:
-        folder = staged.folder
-        for name, table in (("facts", state.facts), ("tail", state.tail)):
-            table.write.option("compression", "zstd").parquet(str(folder / name))
-    finally:
-        state.release()
+    for name, table in make(audited, until_us, scratch)._asdict().items():
+        table.write.option("compression", "zstd").parquet(str(staged.folder / name))
     staged.finish(Day.of(day.begin_us), until_us)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """A state that was made.
 
     Attributes:
         facts: FACT, merged.
         tail: PARSED of the records that are not condensed.
-        persisted: what both are made of, until `release`.
     """
 
     facts: DataFrame
     tail: DataFrame
-    persisted: list[DataFrame]
-
-    def release(self) -> None:
-        """Unpersist what was made on the way: `facts` and `tail` cannot be used any more."""
-        for table in self.persisted:
-            table.unpersist()
 
 
-def make(audited: Audited, until_us: int, idle_us: int = ageing.IDLE_US) -> Made:
-    """Make the state at a day's end.
+def make(audited: Audited, until_us: int, scratch: Path, idle_us: int = ageing.IDLE_US) -> Made:
+    """Make the state at a day's end. This runs jobs.
 
     Args:
         audited: what the audit has found out.
         until_us: everything that is condensed has ended by then.
+        scratch: takes tables that the state is made of; all workers see it.
         idle_us: how long a session may be silent.
     """
     survey, day, before = audited.survey, audited.day, audited.before
-    persisted: list[DataFrame] = []
-
-    def kept(table: DataFrame) -> DataFrame:
-        persisted.append(table.persist())
-        return persisted[-1]
-
-    late = kept(cut.late(audited.records, until_us, day.end_us))
+    late = rewritten(cut.late(audited.records, until_us, day.end_us), scratch / "late")
     marked = cut.marked(audited.records.where(fn.col("arrived_us") < day.end_us), late)
     condensed = marked.where("not is_late").select(NUMBERED.names)
     known, every = condensed, audited.records.select(NUMBERED.names)
@@ -124,9 +108,11 @@ def make(audited: Audited, until_us: int, idle_us: int = ageing.IDLE_US) -> Made
         standing = records.transform(before)
         known, every = known.unionByName(standing), every.unionByName(standing)
     changes = turns.turns(audited.history, survey, until_us)
-    happened = kept(events.events(known))
-    opened = kept(facts.merged(changes.renamed(events.opened(happened))))
-    parts = [_shown(audited, condensed, every, kept), events.asked(happened, opened, changes)]
+    happened = rewritten(events.events(known), scratch / "events")
+    opened = facts.merged(changes.renamed(events.opened(happened)))
+    opened = rewritten(opened, scratch / "opened")
+    shown = _shown(audited, condensed, every, scratch)
+    parts = [shown, events.asked(happened, opened, changes)]
     if before is not None:
         parts.append(before.where(fn.col("what").isin(*_LASTING)))
     held = reduce(DataFrame.unionByName, parts).withColumn("turned", changes.held())
@@ -135,20 +121,20 @@ def make(audited: Audited, until_us: int, idle_us: int = ageing.IDLE_US) -> Made
         held = changes.cut(facts.merged(held, "turned"))
     others = opened.unionByName(events.reigned(survey, until_us, opened))
     united = held.select(FACT.names).unionByName(others)
-    merged = kept(facts.merged(changes.renamed(united)))
+    merged = rewritten(facts.merged(changes.renamed(united)), scratch / "merged")
     aged = ageing.transform(merged, survey.runs, day.begin_us, day.end_us - idle_us)
     nothing = fn.lit(None).cast("string")
     tail = marked.where("is_late").select(
         *RECORD.names, "file", nothing.alias("fault"), nothing.alias("line")
     )
-    return Made(facts.merged(aged), tail.select(PARSED.names), persisted)
+    return Made(facts.merged(aged), tail.select(PARSED.names))
 
 
 def _shown(
     audited: Audited,
     condensed: DataFrame,
     every: DataFrame,
-    kept: Callable[[DataFrame], DataFrame],
+    scratch: Path,
 ) -> DataFrame:
     """What replicas showed to the reads that relied on what was known: FACT, not merged."""
     key = (*RUN, "seq")
@@ -156,7 +142,8 @@ def _shown(
     bounded = audited.bounds.of(placed, "proof_set", "observed")
     backed = backing.weigh(bounded, audited.bounds).where("backed")
     backed = backed.select(*key, fn.lit(True).alias("is_backed"))
-    reads = kept(condense.relying(condensed).join(backed, [*key], "left"))
+    reads = condense.relying(condensed).join(backed, [*key], "left")
+    reads = rewritten(reads, scratch / "relying")
     found = condense.shown(
         reads.where("is_backed and server_uuid is not null"), fn.col("proof_set")
     )

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Row
@@ -167,9 +169,10 @@ def _made(
         before=spark.createDataFrame(before.facts, FACT) if before.facts else None,
         live=None,
     )
-    made = end.make(audited, until_us, idle_us)
-    facts, kept = made.facts.collect(), made.tail.select("proxy", "worker", "run", "seq").collect()
-    made.release()
+    with TemporaryDirectory() as scratch:
+        made = end.make(audited, until_us, Path(scratch), idle_us)
+        facts = made.facts.collect()
+        kept = made.tail.select("proxy", "worker", "run", "seq").collect()
     keys = {tuple(row) for row in kept}
     tail = {
         number: [it for it in log if tuple(it[name] for name in kept[0].__fields__) in keys]
