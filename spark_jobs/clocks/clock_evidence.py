@@ -8,9 +8,10 @@ interval and the highest number are not used.
 from collections import defaultdict
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as fn
 
+from spark_jobs.sql import literal
 from spark_jobs.tables.schema import RUN
 
 _SEATS: Final = 64
@@ -34,19 +35,16 @@ def bounds(records: DataFrame) -> dict[tuple[int, int], int]:
     Returns:
         By (a, b): by how many µs clock a is ahead of clock b at most.
     """
-    primary = fn.col("role").eqNullSafe("primary") & fn.col("server_uuid").isNotNull()
-    wrote = (fn.col("kind") == "statement") & (fn.col("own_gtids") != "")
+    told = "kind = 'statement' and own_gtids != '' or whole is not null"
     # A record that began before a step and ended after it has times of two clocks.
-    one_clock = fn.col("dispatched_us") <= fn.col("ended_us")
-    tells = records.where(primary & one_clock & (wrote | fn.col("whole").isNotNull()))
+    tells = records.where(
+        f"role = 'primary' and server_uuid is not null and dispatched_us <= ended_us and ({told})"
+    )
     seat = ("clock", *RUN, "server_uuid", "incarnation")
+    spans = ("min(dispatched_us) as from_us", "max(ended_us) as to_us", "count(*) as records")
     seats = (
         tells.groupBy(*seat)
-        .agg(
-            fn.min("dispatched_us").alias("from_us"),
-            fn.max("ended_us").alias("to_us"),
-            fn.count("*").alias("records"),
-        )
+        .agg(*map(fn.expr, spans))
         .orderBy(fn.desc("records"), *seat)
         .limit(_SEATS)
         .collect()
@@ -58,73 +56,71 @@ def bounds(records: DataFrame) -> dict[tuple[int, int], int]:
 
 def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
     """``source`` (server and TSID), ``number``, ``what``, ``seat``, ``us``."""
-    seat = fn.lit(None).cast("int")
-    for number, row in enumerate(seats):
-        is_of_seat = (
-            (fn.col("clock") == row.clock)
-            & (fn.col("server_uuid") == row.server_uuid)
-            & fn.col("incarnation").eqNullSafe(fn.lit(row.incarnation))
-            & (fn.col("run") == row.run)
-            & (fn.col("worker") == row.worker)
-            & (fn.col("proxy") == row.proxy)
-        )
-        seat = fn.when(is_of_seat, number).otherwise(seat)
-    text = fn.explode(
-        fn.array_compact(
-            fn.array(
-                _told(fn.col("own_gtids"), fn.col("own_gtids") != "", whole=False),
-                _told(fn.col("whole"), fn.col("whole").isNotNull(), whole=True),
-            )
-        )
+    cases = " ".join(f"when {_is_of(row)} then {number}" for number, row in enumerate(seats))
+    sets = (
+        ("kind = 'statement' and own_gtids != ''", "own_gtids", "false"),
+        ("whole is not null", "whole", "true"),
     )
-    first, last = fn.col("interval"), fn.regexp_extract("part", "([0-9]+)$", 1).try_cast("long")
-    low = fn.regexp_extract(first, "^([0-9]+)", 1).try_cast("long")
-    high = fn.regexp_extract(first, "([0-9]+)$", 1).try_cast("long")
-    whole, sent, ended = fn.col("is_whole"), fn.col("dispatched_us"), fn.col("ended_us")
-    happened = fn.array(
-        _at(whole, last + 1, _ASKED, sent),
-        _at(whole & (low == 1), high + 1, _ANSWERED, ended),
-        _at(fn.lit(True), last, _TOLD, ended),
-        _at(~whole, low, _SENT, sent),
+    told = ", ".join(
+        f"if({where}, struct({gtids} as gtids, {is_whole} as is_whole), null)"
+        for where, gtids, is_whole in sets
     )
-    uuid = fn.regexp_extract("item", "^([^:]+)", 1)
+    happened = (
+        ("is_whole", "last + 1", _ASKED, "dispatched_us"),
+        ("is_whole and low = 1", "high + 1", _ANSWERED, "ended_us"),
+        ("true", "last", _TOLD, "ended_us"),
+        ("not is_whole", "low", _SENT, "dispatched_us"),
+    )
+    events = ", ".join(
+        f"if({where} and {number} is not null, "
+        f"struct({number} as number, {what} as what, {us} as us), null)"
+        for where, number, what, us in happened
+    )
+    times = ("seat", "server_uuid", "dispatched_us", "ended_us", "is_whole")
+    source = (
+        "concat_ws('/', server_uuid, substring_index(item, ':', 1), substring_index(part, ':', 1))"
+    )
+    numbers = {
+        "last": "regexp_extract(part, '([0-9]+)$', 1)",
+        "low": "substring_index(span, '-', 1)",
+        "high": "substring_index(span, '-', -1)",
+    }
     return (
-        tells.select(seat.alias("seat"), "server_uuid", "dispatched_us", "ended_us", text)
-        .where(fn.col("seat").isNotNull())
-        .select("seat", "server_uuid", "dispatched_us", "ended_us", "col.*")
-        .withColumn("item", fn.explode(items(fn.col("gtids"))))
-        .withColumn("part", fn.explode(parts(fn.col("item"))))
-        .withColumn("interval", fn.regexp_extract("part", ":([0-9]+(?:-[0-9]+)?)", 1))
-        .where(fn.col("interval") != "")
-        .withColumn(
-            "source", fn.concat_ws("/", "server_uuid", uuid, fn.substring_index("part", ":", 1))
+        tells.selectExpr("*", f"case {cases} end as seat")
+        .where("seat is not null")
+        .selectExpr(*times[:-1], f"inline(array_compact(array({told})))")
+        .selectExpr(*times, f"explode({items('gtids')}) as item")
+        .selectExpr("*", f"explode({parts('item')}) as part")
+        .selectExpr("*", "regexp_extract(part, ':([0-9]+(?:-[0-9]+)?)', 1) as span")
+        .where("span != ''")
+        .selectExpr(
+            *times,
+            f"{source} as source",
+            *(f"try_cast({text} as bigint) as {name}" for name, text in numbers.items()),
         )
-        .withColumn("at", fn.explode(fn.array_compact(happened)))
-        .select("source", "at.*", "seat")
+        .selectExpr("source", "seat", f"inline(array_compact(array({events})))")
     )
 
 
-def _told(gtids: Column, where: Column, *, whole: bool) -> Column:
-    gtids_told = fn.struct(gtids.alias("gtids"), fn.lit(whole).alias("is_whole"))
-    return fn.when(where, gtids_told)
-
-
-def items(gtids: Column) -> Column:
-    """Split a set into one text per UUID."""
-    return fn.split(fn.lower(fn.regexp_replace(gtids, r"\s", "")), ",")
-
-
-def parts(item: Column) -> Column:
-    """Split an item into one text per tag: the tag, and its intervals after colons."""
-    untagged = fn.regexp_replace(item, "^[^:]+", "")
-    return fn.split(fn.regexp_replace(untagged, ":([a-z_])", "|$1"), r"\|")
-
-
-def _at(where: Column, number: Column, what: int, us: Column) -> Column:
-    return fn.when(
-        where & number.isNotNull(),
-        fn.struct(number.alias("number"), fn.lit(what).alias("what"), us.alias("us")),
+def _is_of(seat: Row) -> str:
+    """SQL: whether a record is of a seat."""
+    incarnation = "null" if seat.incarnation is None else seat.incarnation
+    return (
+        f"clock = {seat.clock} and server_uuid = {literal(seat.server_uuid)} "
+        f"and incarnation <=> {incarnation} and run = {literal(seat.run)} "
+        f"and worker = {seat.worker} and proxy = {literal(seat.proxy)}"
     )
+
+
+def items(gtids: str) -> str:
+    """SQL that splits a set into one text per UUID."""
+    return rf"split(lower(regexp_replace({gtids}, '\\s', '')), ',')"
+
+
+def parts(item: str) -> str:
+    """SQL that splits an item into one text per tag: the tag, and its intervals after colons."""
+    untagged = f"regexp_replace({item}, '^[^:]+', '')"
+    return f"split(regexp_replace({untagged}, ':([a-z_])', '|$1'), '[|]')"
 
 
 def _compare(numbers: DataFrame, seats: int) -> list[Row]:
@@ -133,37 +129,22 @@ def _compare(numbers: DataFrame, seats: int) -> list[Row]:
     TOLD is compared with the latest ASKED so far, ANSWERED with the latest SENT. The time is
     negative where the clocks differ by more than what really lay between.
     """
-    us, what = fn.col("us"), fn.col("what")
     at = ("source", "number", "what", "seat")
-    narrow = numbers.groupBy(*at).agg(
-        fn.when(what.isin(_ASKED, _SENT), fn.max("us")).otherwise(fn.min("us")).alias("us")
-    )
-    so_far = (
-        Window.partitionBy("source")
-        .orderBy("number", "what")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    newest = {
-        f"{name}_{seat}": fn.max(fn.when((what == kind) & (fn.col("seat") == seat), us)).over(
-            so_far
-        )
+    latest = f"what in ({_ASKED}, {_SENT})"
+    narrow = numbers.groupBy(*at).agg(fn.expr(f"if({latest}, max(us), min(us)) as us"))
+    so_far = "over (partition by source order by number, what rows unbounded preceding)"
+    newest = (
+        f"max(if(what = {kind} and seat = {seat}, us, null)) {so_far} as {name}_{seat}"
         for seat in range(seats)
         for name, kind in (("asked", _ASKED), ("sent", _SENT))
-    }
-    behind = [
-        fn.min(
-            us
-            - fn.when(what == _TOLD, fn.col(f"asked_{seat}")).when(
-                what == _ANSWERED, fn.col(f"sent_{seat}")
-            )
-        ).alias(f"behind_{seat}")
+    )
+    behind = (
+        f"min(us - case what when {_TOLD} then asked_{seat} when {_ANSWERED} then sent_{seat} end) "
+        f"as behind_{seat}"
         for seat in range(seats)
-    ]
+    )
     return (
-        narrow.select(*at, "us", *(column.alias(name) for name, column in newest.items()))
-        .groupBy("seat")
-        .agg(*behind)
-        .collect()
+        narrow.selectExpr(*at, "us", *newest).groupBy("seat").agg(*map(fn.expr, behind)).collect()
     )
 
 
