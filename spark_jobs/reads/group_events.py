@@ -89,7 +89,7 @@ def transform(
         "at",
         "what",
         *(
-            f"if({_tells(name)}, {_value(name, all_told)}, null) as told_{name}"
+            f"if({_tells(name, error_us)}, {_value(name, all_told)}, null) as told_{name}"
             for name in values(wanted, bounds)
         ),
     )
@@ -140,10 +140,10 @@ def _group_of_read(wanted: Mapping[str, Wanted]) -> str:
     return f"case owed_in {cases} else 0L end"
 
 
-def _tells(name: str) -> str:
+def _tells(name: str, error_us: int) -> str:
     """Whether an event tells a value."""
-    if name == "wrote_us":
-        return f"what in ({TELLS}, {WROTE}, {ADDS})"
+    if name == "wrote_us" and error_us:
+        return f"what in ({WROTE}, {ADDS}) or what = {TELLS} and not in_cluster"
     if name.startswith("open_"):
         return f"what = {OPENS} or is_unnamed and what in ({TELLS}, {ADDS})"
     return f"what in ({TELLS}, {ADDS})"
