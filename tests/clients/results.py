@@ -76,7 +76,8 @@ class Comparison:
     Attributes:
         direct: at the primary.
         tidegate: through the proxy.
-        known: what a test's name may contain, with the reason for it to end otherwise.
+        known: what a test's name, or its error through Tidegate, may contain, with the reason for
+            it to end otherwise.
     """
 
     direct: Results
@@ -105,7 +106,13 @@ class Comparison:
 
     def reason(self, test: str) -> str | None:
         """The known reason for a test to differ."""
-        return next((why for part, why in self.known.items() if part in test), None)
+        texts = test, self._error(test)
+        return next(
+            (why for part, why in self.known.items() if any(part in text for text in texts)), None
+        )
+
+    def _error(self, test: str) -> str:
+        return self.tidegate.tests[test].detail if test in self.tidegate.tests else ""
 
     @property
     def text(self) -> str:
@@ -114,7 +121,7 @@ class Comparison:
         for test in self.differences:
             before, after = self.direct.outcome(test), self.tidegate.outcome(test)
             lines.append(f"  {test}: {before} directly, {after} through Tidegate\n")
-            detail = self.tidegate.tests[test].detail if test in self.tidegate.tests else ""
             known = self.reason(test)
-            lines.append(f"    {f'known: {known}' if known else detail[-1500:].strip()}\n")
+            error = self._error(test)[-1500:].strip()
+            lines.append(f"    {f'known: {known}' if known else error}\n")
         return "".join(lines)

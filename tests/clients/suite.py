@@ -65,8 +65,8 @@ class Suite:
         prepare: fetches and installs what it needs; run before any invocation.
         invocation: how to run it at a target.
         options: of `tidegate run`, where the defaults are not what is tested.
-        known: what a test's name may contain, with the reason, for users, why it ends otherwise
-            through Tidegate.
+        known: what a test's name, or its error, may contain, with the reason, for users, why it
+            ends otherwise through Tidegate.
     """
 
     name: str

@@ -30,6 +30,11 @@ def test_differences() -> None:
     assert "known: a reason" in COMPARISON.text
 
 
+def test_an_error_may_be_known() -> None:
+    compared = Comparison(DIRECT, TIDEGATE, {"worse!": "a reason"})
+    assert compared.unexplained == ["gone", "known"]
+
+
 def test_a_record_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_RECORD", str(tmp_path / "record"))
     tidegate_recording.record("f[<A at 0x7f01>]", "passed")
