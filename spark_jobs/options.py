@@ -104,7 +104,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="run on this Spark cluster, such as spark://HOST:7077 (default: on this machine)",
+        help="run on this Spark cluster, such as spark://HOST:7077, or sc://HOST of Spark Connect"
+        " (default: on this machine)",
     )
     parser.add_argument(
         "--binlogs",

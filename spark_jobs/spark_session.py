@@ -8,12 +8,14 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import traceback
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from spark_jobs import archive, stop_signals
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 JAVA_NEEDED: Final = 17
 _SPARK_NEEDED: Final = (4, 1)
 
+_NAMED: Final = {"spark.app.name": "tidegate audit"}
 SQL_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     # Spark's default for timestamps in Parquet is INT96, which other readers no longer expect.
@@ -70,6 +73,12 @@ _ALONE_BYTES: Final = 24 << 20
 """Up to so many bytes of JSON, a second task of a stage costs more than it saves."""
 
 _LOCAL: Final = "local[*]"
+_CONNECT: Final = "sc://"
+"""URLs of Spark Connect begin so."""
+_CONNECT_PORT: Final = 15002
+_CONNECT_S: Final = 10.0
+"""How long a server of Spark Connect has to take a connection."""
+
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """The environment variable by which ``spark-submit`` tells where its JVM is."""
 
@@ -154,8 +163,8 @@ def start_spark(
     Args:
         log: file for the output of Spark, its JVM and its Python workers; not for that of a
             cluster's executors. It is not written where ``spark-submit`` has started this process.
-        master: Spark's URL of a cluster; None for all cores of this machine, or for what
-            ``spark-submit`` was told.
+        master: Spark's URL of a cluster, or ``sc://HOST:PORT`` of Spark Connect; None for all cores
+            of this machine, or for what ``spark-submit`` was told.
         temporary: a directory for what Spark on this machine writes beside its results; None for
             the system's. ``spark.local.dir`` comes before it.
         size: about how many bytes of JSON will be judged; None for many. On this machine, the
@@ -164,16 +173,16 @@ def start_spark(
 
     Raises:
         RuntimeError: ``spark-submit`` and `master` were both given.
+        ConnectionError: no server of Spark Connect can be reached.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    settings = {"spark.app.name": "tidegate audit", **SQL_SETTINGS}
-    if _SUBMITTED in os.environ:
-        if master is not None:
-            raise RuntimeError("give the master to spark-submit, which has started this process")
-        return archive.shipped(SparkSession.builder.config(map={**settings}).getOrCreate())
+    given = _given(master)
+    if given is not None:
+        return archive.shipped(given)
+    settings = {**_NAMED, **SQL_SETTINGS}
     settings["spark.master"] = master = master or _LOCAL
     settings["spark.ui.showConsoleProgress"] = "false"
     here = is_local(master)
@@ -220,6 +229,31 @@ def start_spark(
         if jvm is not None:
             stop_signals.end(jvm)
         raise
+
+
+def _given(master: str | None) -> "SparkSession | None":
+    """The session of ``spark-submit`` or of Spark Connect; None if Spark must be started."""
+    from pyspark.sql import SparkSession
+
+    if _SUBMITTED not in os.environ:
+        return _connected(master) if master is not None and master.startswith(_CONNECT) else None
+    if master is not None:
+        raise RuntimeError("give the master to spark-submit, which has started this process")
+    return SparkSession.builder.config(map={**_NAMED, **SQL_SETTINGS}).getOrCreate()
+
+
+def _connected(url: str) -> "SparkSession":
+    """A session at a server of Spark Connect, which has its own settings, but for those of SQL."""
+    from pyspark.sql import SparkSession
+
+    try:
+        parts = urlsplit(url)
+        place = parts.hostname or "", parts.port or _CONNECT_PORT
+        # PySpark would try for ten minutes.
+        socket.create_connection(place, _CONNECT_S).close()
+    except (OSError, ValueError) as error:
+        raise ConnectionError(f"no Spark Connect can be reached at {url}: {error}") from error
+    return SparkSession.builder.remote(url).config(map={**SQL_SETTINGS}).getOrCreate()
 
 
 def _is_worth_logging(record: logging.LogRecord) -> bool:

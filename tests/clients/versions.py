@@ -18,4 +18,12 @@ PYODBC = "pyodbc==5.5.0"
 CONNECTORX = ["connectorx==0.4.6", "pyarrow==26.0.1"]
 MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
 
+SPARK_CONNECT = [  # what `pyspark[connect]` needs beside the extra `audit`
+    "googleapis-common-protos==1.72.0",
+    "grpcio==1.76.0",
+    "grpcio-status==1.76.0",
+    "pandas==2.3.3",
+    "zstandard==0.25.0",
+]
+
 TOOLS = ["pytest==8.4.2", "pytest-timeout==2.4.0", "cryptography==46.0.3"]

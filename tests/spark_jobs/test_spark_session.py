@@ -1,21 +1,27 @@
-"""Any Spark: a cluster, ``spark-submit`` with an archive, a session that is there already."""
+"""Any Spark: a cluster, Spark Connect, ``spark-submit`` and an archive, a session that is there."""
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from scripts.ports import reserve_port
 from spark_jobs import nightly
 from spark_jobs.archive import pack
 from spark_jobs.options import Options
-from spark_jobs.spark_session import SMALL_BYTES, is_local, settings_for
+from spark_jobs.spark_session import SMALL_BYTES, is_local, settings_for, start_spark
+from tests.clients import versions
+from tests.clients.environment import Environment
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:
@@ -73,6 +79,7 @@ def test_what_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_local("local-cluster[2,1,1024]")
     assert not is_local("spark://head:7077")
     assert not is_local("yarn")
+    assert not is_local("sc://head:15002")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert not is_local(None)
 
@@ -172,6 +179,70 @@ def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path:
     assert len(worked) == 2
     # A local cluster leaves its workers' folders where Spark is installed.
     shutil.rmtree(spark_home() / "work" / told.name, ignore_errors=True)
+    assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
+    assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / "there")
+
+
+def test_without_a_server_of_spark_connect(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    port = reserve_port()
+    with pytest.raises(ConnectionError, match=f"no Spark Connect can be reached at sc://.*{port}"):
+        start_spark(tmp_path / "spark.log", f"sc://127.0.0.1:{port}")
+    with pytest.raises(ConnectionError, match="Port could not be cast to integer"):
+        start_spark(tmp_path / "spark.log", "sc://127.0.0.1:port")
+
+
+@contextmanager
+def connect_server(output: Path, *settings: str) -> Iterator[str]:
+    """Start a server of Spark Connect; give its URL."""
+    port = reserve_port()
+    options = (f"spark.connect.grpc.binding.port={port}", "spark.ui.enabled=false", *settings)
+    environment = {
+        "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOG_DIR": str(output.parent),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with output.open("wb") as file:
+        server = subprocess.Popen(
+            [
+                str(spark_home() / "sbin" / "start-connect-server.sh"),
+                *("--master", "local[2]"),
+                *(text for option in options for text in ("--conf", option)),
+            ],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+    try:
+        while "Spark Connect server started" not in output.read_text():
+            assert server.poll() is None, output.read_text()
+            time.sleep(0.1)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@timeout
+def test_spark_connect_says_the_same(spark: "SparkSession", tmp_path: Path) -> None:
+    place = Environment("spark-connect")
+    place.install(*versions.SPARK_CONNECT)
+    log = log_with_everything(tmp_path / "log")
+    command = [sys.executable, "-m", "spark_jobs.nightly"]
+    here = audited(command, log, tmp_path / "here", PYTHONPATH=str(ROOT))
+    few = {name: value for name, value in settings_for(1).items() if ".sql." in name}
+    settings = (f"{name}={value}" for name, value in few.items())
+    with connect_server(tmp_path / "server.log", *settings) as url:
+        there = audited(
+            [*command, "--master", url],
+            log,
+            tmp_path / "there",
+            PYTHONPATH=f"{ROOT}:{place.packages()}",
+        )
     assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
     assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / "there")
 
