@@ -7,7 +7,7 @@ lower case, no spaces, intervals in order. Other texts are `odd`, and are left t
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs import sql
@@ -81,35 +81,31 @@ def united(
         `keys`, `latest` and `name`. Groups without intervals have no row; with `latest`, they have
         one, whose union is "".
     """
-    newest = [fn.max(column).alias(column) for column in latest]
-    explode = fn.explode_outer if latest else fn.explode
+    newest = [fn.expr(f"max({column}) as {column}") for column in latest]
+    explode = "explode_outer" if latest else "explode"
     # Most sets of a group begin with the same number, so this leaves few rows to sort.
     each = (
-        rows.select(*keys, *latest, explode(fn.expr(intervals(sets))).alias("interval"))
-        .select(*keys, *latest, "interval.*")
+        rows.selectExpr(*keys, *latest, f"{explode}({intervals(sets)}) as interval")
+        .selectExpr(*keys, *latest, "interval.*")
         .groupBy(*keys, "source", "low")
-        .agg(fn.max("high").alias("high"), *newest)
+        .agg(fn.expr("max(high) as high"), *newest)
     )
-    upto = Window.partitionBy(*keys, "source").orderBy("low")
-    before = upto.rowsBetween(Window.unboundedPreceding, -1)
-    apart = fn.coalesce(fn.col("low") > fn.max("high").over(before) + 1, fn.lit(True))
+    in_order = f"partition by {', '.join([*keys, 'source'])} order by low rows"
+    before = f"({in_order} between unbounded preceding and 1 preceding)"
+    apart = f"int(coalesce(low > max(high) over {before} + 1, true)) as apart"
+    island = f"sum(apart) over ({in_order} unbounded preceding) as island"
     islands = (
-        each.withColumn("apart", apart.cast("bigint"))
-        .withColumn("island", fn.sum("apart").over(upto.rowsBetween(Window.unboundedPreceding, 0)))
+        each.selectExpr("*", apart)
+        .selectExpr("*", island)
         .groupBy(*keys, "source", "island")
-        .agg(fn.min("low").alias("low"), fn.max("high").alias("high"), *newest)
+        .agg(fn.expr("min(low) as low"), fn.expr("max(high) as high"), *newest)
     )
-    span = fn.when(fn.col("low") == fn.col("high"), fn.col("low").cast("string")).otherwise(
-        fn.concat_ws("-", "low", "high")
-    )
-    in_order = fn.sort_array(fn.collect_list(fn.struct("low", span.alias("span"))))
-    items = islands.groupBy(*keys, "source").agg(in_order.alias("spans"), *newest)
-    item = fn.concat_ws(
-        ":", "source", fn.array_join(fn.transform("spans", lambda interval: interval["span"]), ":")
-    )
-    every = fn.collect_list(fn.when(fn.isnotnull("source"), item))
-    joined = fn.array_join(fn.sort_array(every), ",")
-    return items.groupBy(*keys).agg(*newest, joined.alias(name))
+    span = "struct(low, if(low = high, string(low), concat_ws('-', low, high)) as span)"
+    spans = fn.expr(f"sort_array(collect_list({span})).span as spans")
+    item = "if(source is null, null, concat_ws(':', source, array_join(spans, ':')))"
+    joined = fn.expr(f"array_join(sort_array(collect_list({item})), ',') as {name}")
+    items = islands.groupBy(*keys, "source").agg(spans, *newest)
+    return items.groupBy(*keys).agg(*newest, joined)
 
 
 _PARTS: Final = (("low", 1, 1), ("end", 1, -1), ("start", -1, 1), ("top", -1, -1))

@@ -105,7 +105,8 @@ def of_suspects(records: DataFrame, suspects: Suspects) -> DataFrame:
         elif suspects.groups:
             which[ANSWERED] = any_of(_belongs(kind, suspects.groups) for kind in SCOPES)
         reads = suspects.reads.selectExpr(*RUN, "seq", "true as is_suspect")
-        records = records.join(fn.broadcast(reads), [*RUN, "seq"], "left")
+        # Spark broadcasts them if they are few; a bad night may have millions.
+        records = records.join(reads, [*RUN, "seq"], "left")
     if suspects.liars:
         of_liars = f"{backing.NUMBER} in ({', '.join(map(str, suspects.liars))})"
         which |= {CLAIMED: of_liars, ASKED: of_liars}

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.day import DAY_US
@@ -23,6 +23,7 @@ from spark_jobs.state.facts import (
     UNNAMED,
     UNREAD,
     WROTE,
+    is_of,
 )
 from spark_jobs.tables.schema import RUN
 
@@ -48,35 +49,34 @@ def transform(found: DataFrame, live: Collection[Run], begin_us: int, idle_us: i
     Returns:
         FACT, not merged.
     """
-    what, ended, no = fn.col("what"), fn.col("ended_us"), fn.lit(False)
     runs = found.sparkSession.createDataFrame(list(live), _RUNS)
-    places = runs.select("proxy", "worker").distinct().withColumn("is_replaced", fn.lit(True))
-    in_session = Window.partitionBy(*RUN, "session")
-    of_server = Window.partitionBy(*RUN, "server_uuid")
-    newest = fn.max(fn.when(what == HAD, fn.col("incarnation"))).over(of_server)
-    spoke_us = fn.max(fn.when(what == SPOKE, ended)).over(in_session)
+    places = runs.selectExpr("proxy", "worker", "true as is_replaced").distinct()
+    run = ", ".join(RUN)
+    newest = f"max(if(what = {HAD}, incarnation, null)) over (partition by {run}, server_uuid)"
+    spoke_us = f"max(if(what = {SPOKE}, ended_us, null)) over (partition by {run}, session)"
+    is_over = "run != '' and is_live is null and is_replaced is not null"
+    silent = f"coalesce(spoke_us < {idle_us}, false)"
+    before = "coalesce(coalesce(incarnation, 0) < newest, false)"
     marked = (
-        found.join(fn.broadcast(runs.withColumn("is_live", fn.lit(True))), [*RUN], "left")
+        found.join(fn.broadcast(runs.selectExpr("*", "true as is_live")), [*RUN], "left")
         .join(fn.broadcast(places), ["proxy", "worker"], "left")
-        .withColumns({"newest": newest, "spoke_us": spoke_us})
+        .selectExpr("*", f"{newest} as newest", f"{spoke_us} as spoke_us")
+        .selectExpr(
+            "*",
+            f"{is_over} or {silent} and {is_of(*_OF_SESSIONS, SPOKE, SKIPPED)} as dead",
+            f"{is_of(HAD, SHOWED)} and ended_us < {begin_us} and {before} as past",
+        )
+        .where(f"not (dead and {is_of(RAN, SPOKE, HAD, REIGNED, SKIPPED)})")
+        .where(f"not (past and {is_of(HAD)})")
+        .selectExpr(
+            "*",
+            f"(dead or past) and {is_of(SHOWED)} as nobodys",
+            f"dead and {is_of(*_OF_SESSIONS, MISSED, ASKED)} as loose",
+        )
     )
-    is_over = (fn.col("run") != "") & fn.isnull("is_live") & fn.isnotnull("is_replaced")
-    silent = fn.coalesce(fn.col("spoke_us") < idle_us, no)
-    dead = is_over | (silent & what.isin(*_OF_SESSIONS, SPOKE, SKIPPED))
-    past = what.isin(HAD, SHOWED) & (ended < begin_us)
-    past &= fn.coalesce(fn.coalesce("incarnation", fn.lit(0)) < fn.col("newest"), no)
-    marked = marked.withColumns({"dead": dead, "past": past})
-    dropped = fn.col("dead") & what.isin(RAN, SPOKE, HAD, REIGNED, SKIPPED)
-    dropped |= fn.col("past") & (what == HAD)
-    nobodys = (fn.col("dead") | fn.col("past")) & (what == SHOWED)
-    loose = fn.col("dead") & what.isin(*_OF_SESSIONS, MISSED, ASKED)
-    marked = marked.where(~dropped).withColumns({"nobodys": nobodys, "loose": loose})
-    cleared = {name: fn.col("nobodys") for name in ("role", "server_uuid")}
-    cleared |= {name: fn.col("loose") for name in ("run", "worker", "session", "ordinal", "seq")}
-    cleared["incarnation"] = fn.col("nobodys") | fn.col("loose")
-    aged = {
-        name: fn.when(where, facts.nothing(name)).otherwise(fn.col(name))
-        for name, where in cleared.items()
-    }
-    aged["what"] = fn.when(fn.col("nobodys"), fn.lit(SAW).cast("bigint")).otherwise(what)
-    return marked.withColumns(aged).select(FACT.names)
+    cleared = dict.fromkeys(("role", "server_uuid"), "nobodys")
+    cleared |= dict.fromkeys(("run", "worker", "session", "ordinal", "seq"), "loose")
+    cleared["incarnation"] = "nobodys or loose"
+    aged = {name: f"if({where}, {facts.nothing(name)}, {name})" for name, where in cleared.items()}
+    aged["what"] = f"if(nobodys, bigint({SAW}), what)"
+    return marked.selectExpr(*(f"{aged.get(name, name)} as {name}" for name in FACT.names))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
 
 from spark_jobs.state import facts
 from spark_jobs.state.facts import FACT, HAD, LATEST, RAN, SAW, SHOWED, SPOKE, WROTE
@@ -26,49 +25,41 @@ def transform(records: DataFrame, turned: Column) -> DataFrame:
     Returns:
         FACT, not merged, and `turned`, which is 0 for facts that reads are not held to.
     """
-    col = fn.col
-    observed, claim, named = col("observed"), col("proof_set"), col("named")
-    statement, proof = col("kind") == "statement", col("proof")
-    is_server_known = col("server_uuid").isNotNull()
-    of_replica = col("role").eqNullSafe("replica")
-    at_replica = of_replica & is_server_known
-    waited = statement & (proof == "waited")
-    wrote = statement & (named != "")
-    answered = waited & col("is_read") & of_replica & (col("outcome") == "ok")
-    seen = statement & (observed != "")
-    shows_proof = is_server_known & ((col("kind") == "proof") | waited)
-    claims = fn.coalesce(claim, fn.lit("")) != ""
-    code, none = turned, fn.lit(0).cast("bigint")
+    statement, ok = "kind = 'statement'", "outcome = 'ok'"
+    of_replica = "role <=> 'replica'"
+    at_replica = f"{of_replica} and server_uuid is not null"
+    waited = f"{statement} and proof = 'waited'"
+    wrote = f"{statement} and named != ''"
+    answered = f"{waited} and is_read and {of_replica} and {ok} and coalesce(proof_set, '') != ''"
+    seen = f"{statement} and observed != ''"
+    shows_proof = f"server_uuid is not null and (kind = 'proof' or {waited})"
 
-    def fact(what: int, names: Sequence[str], gtids: Column, code: Column = none) -> Column:
-        values = [col(name) if name in names else facts.nothing(name) for name in _OWN]
-        return fn.struct(
-            fn.lit(what).cast("bigint").alias("what"),
-            *(value.alias(name) for name, value in zip(_OWN, values, strict=True)),
-            gtids.alias("gtids"),
-            code.alias("turned"),
-        )
+    def fact(what: int, names: Sequence[str], gtids: str, code: str = "0L") -> str:
+        values = ((name if name in names else facts.nothing(name), name) for name in _OWN)
+        own = ", ".join(f"{value} as {name}" for value, name in values)
+        return f"struct(bigint({what}) as what, {own}, {gtids} as gtids, {code} as turned)"
 
     server = _SERVER[1:]
-    # What a statement wrote and was shown at once is covered by WROTE.
-    known = wrote & (named == observed)
     made = (
-        fact(RAN, (), fn.lit("")),
-        fn.when(statement, fact(SPOKE, ("session",), fn.lit(""))),
-        fn.when(shows_proof & claims, fact(HAD, server, claim)),
-        fn.when(is_server_known & seen, fact(HAD, server, observed)),
-        fn.when(wrote, fact(WROTE, _OWN, named, code)),
-        fn.when(seen & ~at_replica & ~known, fact(SAW, _WHOSE, observed, code)),
-        fn.when(seen & at_replica, fact(SHOWED, _OWN, observed, code)),
-        fn.when(answered & claims & at_replica, fact(SHOWED, _OWN, claim, code)),
-        fn.when(answered & claims & ~at_replica, fact(SAW, _WHOSE, claim, code)),
+        ("true", fact(RAN, (), "''")),
+        (statement, fact(SPOKE, ("session",), "''")),
+        (f"{shows_proof} and coalesce(proof_set, '') != ''", fact(HAD, server, "proof_set")),
+        (f"server_uuid is not null and {seen}", fact(HAD, server, "observed")),
+        (wrote, fact(WROTE, _OWN, "named", "turn")),
+        # What a statement wrote and was shown at once is covered by WROTE.
+        (
+            f"{seen} and not ({at_replica}) and not ({wrote} and named = observed)",
+            fact(SAW, _WHOSE, "observed", "turn"),
+        ),
+        (f"{seen} and {at_replica}", fact(SHOWED, _OWN, "observed", "turn")),
+        (f"{answered} and {at_replica}", fact(SHOWED, _OWN, "proof_set", "turn")),
+        (f"{answered} and not ({at_replica})", fact(SAW, _WHOSE, "proof_set", "turn")),
     )
-    numbers = [
-        fn.lit(0).cast("bigint").alias(name) if name == "since_us" else name for name in LATEST
-    ]
+    events = ", ".join(f"if({where}, {value}, null)" for where, value in made)
+    numbers = ("0L as since_us" if name == "since_us" else name for name in LATEST)
     return (
-        records.withColumn("fact", fn.explode(fn.array_compact(fn.array(*made))))
-        .select(*RUN, "fact.*", *numbers)
+        records.withColumn("turn", turned)
+        .selectExpr(*RUN, *numbers, f"inline(array_compact(array({events})))")
         .select(*FACT.names, "turned")
     )
 
@@ -82,19 +73,19 @@ def relying(records: DataFrame) -> DataFrame:
     Returns:
         The columns that `shown` takes, and the claim, `proof_set`.
     """
-    relied = fn.col("is_read") & (fn.col("proof") == "known") & (fn.col("outcome") == "ok")
-    reads = records.where(relied & (fn.col("role") == "replica") & (fn.col("proof_set") != ""))
+    relied = "is_read and proof = 'known' and outcome = 'ok' and role = 'replica'"
+    reads = records.where(f"{relied} and proof_set != ''")
     return reads.select(*RUN, *_OWN, *_NUMBERS, "proof_set")
 
 
-def shown(reads: DataFrame, gtids: Column) -> DataFrame:
+def shown(reads: DataFrame, gtids: str) -> DataFrame:
     """What replicas showed to such reads.
 
     Args:
         reads: of `relying`.
-        gtids: the part of its claim that a replica was shown to have.
+        gtids: the column of the part of its claim that a replica was shown to have.
 
     Returns:
         FACT of SHOWED, not merged.
     """
-    return facts.make(SHOWED, reads, (*_OWN, *_NUMBERS), gtids.alias("gtids"))
+    return facts.make(SHOWED, reads, (*_OWN, *_NUMBERS), {"gtids": gtids})

@@ -141,12 +141,10 @@ def _shown(
     placed = every.withColumn("cluster", clusters.column(audited.history.clusters))
     bounded = audited.bounds.of(placed, "proof_set", "observed")
     backed = backing.weigh(bounded, audited.bounds).where("backed")
-    backed = backed.select(*key, fn.lit(True).alias("is_backed"))
+    backed = backed.selectExpr(*key, "true as is_backed")
     reads = condense.relying(condensed).join(backed, [*key], "left")
     reads = rewritten(reads, scratch / "relying")
-    found = condense.shown(
-        reads.where("is_backed and server_uuid is not null"), fn.col("proof_set")
-    )
+    found = condense.shown(reads.where("is_backed and server_uuid is not null"), "proof_set")
     rest = reads.where("is_backed is null or server_uuid is null")
     count = rest.limit(_WEIGHED + 1).count()
     if not 0 < count <= _WEIGHED:
@@ -155,7 +153,7 @@ def _shown(
     # A claim that was not weighed counts as not shown.
     told = rest.join(weighed.where("unbacked is not null"), [*key])
     told = told.withColumn("shown", _minus("proof_set", "unbacked")).where("shown != ''")
-    return found.unionByName(condense.shown(told, fn.col("shown")))
+    return found.unionByName(condense.shown(told, "shown"))
 
 
 def _without(claim: str, rest: str) -> str:

@@ -3,7 +3,7 @@
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
@@ -41,12 +41,12 @@ def opened(events: DataFrame) -> DataFrame:
     Args:
         events: the result of `events`.
     """
-    arrived = [fn.col("arrived_us").alias(name) for name in _TIMES]
+    arrived = dict.fromkeys(_TIMES, "arrived_us")
     statements = events.where("kind = 'statement'")
     found = [
         facts.make(MISSED, events.where("missing > 0"), ("since_us", "ended_us")),
         facts.make(UNNAMED, statements.where("is_unnamed"), (*_SESSION, *_SERVER, *_TIMES)),
-        facts.make(SKIPPED, statements.where("hole"), ("session",), *arrived),
+        facts.make(SKIPPED, statements.where("hole"), ("session",), arrived),
     ]
     return reduce(DataFrame.unionAll, found)
 
@@ -63,40 +63,33 @@ def asked(events: DataFrame, opened: DataFrame, turns: Turns) -> DataFrame:
         opened: the result of `opened`, merged.
         turns: the changes of primaries that are over.
     """
-    sent = fn.col("sent_us")
-    named = (*RUN, "seq", *_SERVER, fn.col("dispatched_us").alias("sent_us"), "ended_us")
     whole = events.where("whole is not null")
-    tides = turns.renamed(whole.select(*named)).withColumn("is_tide", fn.lit(True))
-    times = opened.select(fn.col("ended_us").alias("sent_us")).distinct()
+    named = (*RUN, "seq", *_SERVER, "dispatched_us as sent_us", "ended_us", "true as is_tide")
+    tides = turns.renamed(whole.selectExpr(*named))
+    times = opened.selectExpr("ended_us as sent_us", "false as is_tide").distinct()
     servers = tides.select("server_uuid").distinct()
-    open_ = servers.crossJoin(fn.broadcast(times)).withColumn("is_tide", fn.lit(False))
-    every = open_.unionByName(tides, allowMissingColumns=True)
-    upto = Window.partitionBy("server_uuid").orderBy("sent_us", "is_tide", "ended_us", *RUN, "seq")
-    upto = upto.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    before = upto.rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
-    whose = Window.partitionBy(*RUN, "server_uuid", "incarnation")
-    is_tide = fn.col("is_tide")
-    first = fn.col("opened_us") > fn.coalesce("told_us", fn.lit(-1))
+    every = servers.crossJoin(fn.broadcast(times)).unionByName(tides, allowMissingColumns=True)
+    order = f"order by sent_us, is_tide, ended_us, {', '.join(RUN)}, seq rows"
+    over = f"over (partition by server_uuid {order}"
+    upto = f"{over} unbounded preceding)"
+    before = f"{over} between unbounded preceding and 1 preceding)"
+    whose = f"over (partition by {', '.join(RUN)}, server_uuid, incarnation)"
+    is_first = "is_tide and opened_us > coalesce(told_us, -1)"
     kept = (
-        every.withColumns(
-            {
-                "opened_us": fn.max(fn.when(~is_tide, sent)).over(upto),
-                "told_us": fn.max(fn.when(is_tide, sent)).over(before),
-            }
+        every.selectExpr(
+            "*",
+            f"max(if(is_tide, null, sent_us)) {upto} as opened_us",
+            f"max(if(is_tide, sent_us, null)) {before} as told_us",
         )
-        .withColumn("until_us", fn.max(fn.when(is_tide & first, fn.col("ended_us"))).over(upto))
+        .selectExpr("*", f"max(if({is_first}, ended_us, null)) {upto} as until_us")
         .where("is_tide")
-        .withColumn("last_us", fn.max("sent_us").over(whose))
+        .selectExpr("*", f"max(sent_us) {whose} as last_us")
         .where("until_us >= sent_us or ended_us >= last_us")
         .select(*RUN, "seq", "server_uuid", "incarnation")
     )
     texts = whole.select(*RUN, "seq", "role", "dispatched_us", "ended_us", "whole")
-    return facts.make(
-        ASKED,
-        texts.join(fn.broadcast(kept), [*RUN, "seq"]),
-        (*_SERVER, "dispatched_us", "ended_us"),
-        fn.col("whole").alias("gtids"),
-    )
+    told = texts.join(fn.broadcast(kept), [*RUN, "seq"])
+    return facts.make(ASKED, told, (*_SERVER, "dispatched_us", "ended_us"), {"gtids": "whole"})
 
 
 def reigned(survey: Survey, until_us: int, of: DataFrame) -> DataFrame:
@@ -113,5 +106,5 @@ def reigned(survey: Survey, until_us: int, of: DataFrame) -> DataFrame:
             found += ((*run, *server, us) for us in {reign.from_us, min(reign.to_us, until_us)})
     names = (*RUN, "server_uuid", "incarnation", "ended_us")
     rows = of.sparkSession.createDataFrame(found, StructType([FACT[name] for name in names]))
-    when = fn.col("ended_us").alias("dispatched_us")
-    return facts.make(REIGNED, rows, names[3:], fn.lit("primary").alias("role"), when)
+    more = {"role": "'primary'", "dispatched_us": "ended_us"}
+    return facts.make(REIGNED, rows, names[3:], more)

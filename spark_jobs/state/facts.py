@@ -1,9 +1,9 @@
 """Facts: what a state keeps of records. Each fact stands for many records."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -44,29 +44,34 @@ FACT: Final = StructType(
 )
 
 
-def nothing(name: str) -> Column:
-    """The value of a column of FACT in facts that do not need it: null, "" or 0."""
-    value = None if name in _NULL else "" if name in _TEXTS else 0
-    return fn.lit(value).cast(FACT[name].dataType)
+def nothing(name: str) -> str:
+    """SQL for the value of a column of FACT in facts that do not need it: null, "" or 0."""
+    if name in _NULL:
+        return f"cast(null as {FACT[name].dataType.simpleString()})"
+    return "''" if name in _TEXTS else "0L"
 
 
-def make(what: int, rows: DataFrame, names: Collection[str], *more: Column) -> DataFrame:
+def is_of(*kinds: int) -> str:
+    """SQL: whether a fact is of one of these kinds."""
+    return f"(what in ({', '.join(map(str, kinds))}))"
+
+
+def make(
+    what: int, rows: DataFrame, names: Collection[str], more: Mapping[str, str] | None = None
+) -> DataFrame:
     """Make a fact of each row.
 
     Args:
         what: the kind.
         rows: they have RUN.
         names: other columns that the facts take over.
-        more: further columns, by the names of FACT.
+        more: SQL for further columns, by the names of FACT.
 
     Returns:
         FACT.
     """
-    made = rows.select(*RUN, *names, fn.lit(what).cast("bigint").alias("what"), *more)
-    given = made.columns
-    return made.select(
-        *(name if name in given else nothing(name).alias(name) for name in FACT.names)
-    )
+    values = {"what": f"bigint({what})", **{name: name for name in (*RUN, *names)}, **(more or {})}
+    return rows.selectExpr(*(f"{values.get(name, nothing(name))} as {name}" for name in FACT.names))
 
 
 def is_plain(text: str) -> str:
@@ -87,31 +92,29 @@ def merged(facts: DataFrame, *more: str) -> DataFrame:
     Returns:
         FACT and `more`.
     """
-    text, what = fn.col("gtids"), fn.col("what")
-    alone = what.isin(REIGNED, ASKED)
-    when = {f"at_{name}": fn.when(alone, fn.col(name)).otherwise(0) for name in TIMES[1:]}
+    alone = is_of(REIGNED, ASKED)
+    when = {f"at_{name}": f"if({alone}, {name}, 0L)" for name in TIMES[1:]}
     keys = [*KEY, *more, *when]
     # Each text that Spark cannot unite is a group of its own, until all others are united.
-    odd = fn.when((text != "") & ~fn.expr(is_plain("gtids")), text)
-    united = gtid_columns.united(
-        facts.withColumns({**when, "odd": odd}), [*keys, "odd"], "gtids", latest=LATEST
+    odd = f"if(gtids != '' and not {is_plain('gtids')}, gtids, null) as odd"
+    apart = facts.selectExpr("*", *(f"{value} as {name}" for name, value in when.items()), odd)
+    united = gtid_columns.united(apart, [*keys, "odd"], "gtids", latest=LATEST)
+    read = fn.when(fn.isnull("odd"), fn.col("gtids")).otherwise(_canonical(fn.col("odd")))
+    good = united.withColumn("gtids", read).where(f"gtids is not null or what = {WROTE}")
+    unread = {"what": f"bigint({UNREAD})", "gtids": "''"} | dict.fromkeys(more, "0L")
+    good = good.selectExpr(
+        *LATEST,
+        *(
+            f"if(gtids is null, {unread[name]}, {name}) as {name}" if name in unread else name
+            for name in (*keys, "gtids")
+        ),
     )
-    read = fn.when(fn.isnull("odd"), text).otherwise(_canonical(fn.col("odd")))
-    good = united.withColumn("gtids", read).where(fn.isnotnull("gtids") | (what == WROTE))
-    is_unread = fn.isnull("gtids")
-    good = good.withColumns(
-        {
-            "what": fn.when(is_unread, fn.lit(UNREAD).cast("bigint")).otherwise(what),
-            "gtids": fn.coalesce("gtids", fn.lit("")),
-            **{name: fn.when(is_unread, 0).otherwise(fn.col(name)) for name in more},
-        }
-    )
-    newest = [fn.max(name).alias(name) for name in LATEST]
+    newest = [fn.expr(f"max({name}) as {name}") for name in LATEST]
     several = fn.size("texts") > 1
     union = fn.when(several, _union(fn.when(several, fn.col("texts"))))
     return (
         good.groupBy(*keys)
-        .agg(*newest, fn.collect_set("gtids").alias("texts"))
+        .agg(*newest, fn.expr("collect_set(gtids) as texts"))
         .withColumn("gtids", union.otherwise(fn.element_at("texts", 1)))
         .select(*FACT.names, *more)
     )

@@ -5,7 +5,7 @@ Their `seq` is below that of any record of the log, in the order of their times.
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField
 
@@ -25,6 +25,7 @@ from spark_jobs.state.facts import (
     UNNAMED,
     UNREAD,
     WROTE,
+    is_of,
 )
 from spark_jobs.tables.schema import NUMBERED, RECORD, RECORD_VERSION, RUN
 
@@ -43,54 +44,50 @@ def transform(facts: DataFrame) -> DataFrame:
     Returns:
         NUMBERED.
     """
-    what, gtids, sent = fn.col("what"), fn.col("gtids"), fn.col("dispatched_us")
     # From the last one back: the newest fact has the greatest number below 0.
-    back = Window.orderBy(*(fn.desc(name) for name in ("ended_us", "what", *KEY[1:], sent)))
-
-    def of(*kinds: int) -> Column:
-        return fn.when(what.isin(*kinds), gtids)
-
+    back = ", ".join(f"{name} desc" for name in ("ended_us", "what", *KEY[1:], "dispatched_us"))
     columns = {
-        "v": fn.lit(RECORD_VERSION),
-        "seq": -fn.row_number().over(back),
-        "kind": fn.when(what.isin(REIGNED, HAD, ASKED), "proof")
-        .when(what == MISSED, "gap")
-        .otherwise("statement"),
-        "arrived_us": sent,
-        "may_write": what.isin(WROTE, UNREAD, UNNAMED),
-        "own_known": what != UNNAMED,
+        "v": f"{RECORD_VERSION}",
+        "seq": f"-row_number() over (order by {back})",
+        "kind": f"""case when {is_of(REIGNED, HAD, ASKED)} then 'proof'
+            when {is_of(MISSED)} then 'gap' else 'statement' end""",
+        "arrived_us": "dispatched_us",
+        "may_write": is_of(WROTE, UNREAD, UNNAMED),
+        "own_known": f"not {is_of(UNNAMED)}",
         # With "lost", it does not count as an answer of its primary.
-        "outcome": fn.when(what == UNNAMED, "lost").otherwise("ok"),
-        "proof": fn.when(what == ASKED, "probed").when(what == SHOWED, "waited").otherwise(""),
-        "own_gtids": of(WROTE).when(what == UNREAD, NO_SET).otherwise(""),
-        "observed": of(SAW).otherwise(""),
-        "proof_set": of(SHOWED, HAD, ASKED),
-        "missing": fn.when(what == MISSED, 1).otherwise(0),
-        "hole": what == SKIPPED,
+        "outcome": f"if({is_of(UNNAMED)}, 'lost', 'ok')",
+        "proof": f"""case when {is_of(ASKED)} then 'probed'
+            when {is_of(SHOWED)} then 'waited' else '' end""",
+        "own_gtids": f"""case when {is_of(WROTE)} then gtids
+            when {is_of(UNREAD)} then '{NO_SET}' else '' end""",
+        "observed": f"if({is_of(SAW)}, gtids, '')",
+        "proof_set": f"if({is_of(SHOWED, HAD, ASKED)}, gtids, null)",
+        "missing": f"if({is_of(MISSED)}, 1, 0)",
+        "hole": is_of(SKIPPED),
     }
-    taken = (*KEY[1:], "ordinal", *TIMES)
-    given = {name: fn.col(name) for name in taken} | columns
+    given = {name: name for name in (*KEY[1:], "ordinal", *TIMES)} | columns
     every = [*RECORD, *(NUMBERED[name] for name in ("missing", "hole", "since_us"))]
-    records = facts.where(~what.isin(RAN, SPOKE)).select(
+    records = facts.where(f"not {is_of(RAN, SPOKE)}").selectExpr(
         *(
-            given.get(field.name, _nothing(field)).cast(field.dataType).alias(field.name)
+            f"cast({given.get(field.name, _nothing(field))} as {field.dataType.simpleString()})"
+            f" as {field.name}"
             for field in every
         )
     )
-    rest = {
-        field.name: fn.lit(None).cast(field.dataType) for field in NUMBERED if field.name in _NULL
-    }
-    rest |= statement.facts() | {"declared": fn.lit(0).cast("bigint"), "is_judged": fn.lit(False)}
-    return records.select("*", *(value.alias(name) for name, value in rest.items())).select(
-        NUMBERED.names
+    nulls = (f"cast(null as {NUMBERED[name].dataType.simpleString()}) as {name}" for name in _NULL)
+    return (
+        records.selectExpr("*", *nulls, "0L as declared")
+        .withColumns(statement.facts())
+        .withColumn("is_judged", fn.lit(False))
+        .select(NUMBERED.names)
     )
 
 
-def _nothing(field: StructField) -> Column:
-    """The value of a field that facts do not have."""
+def _nothing(field: StructField) -> str:
+    """SQL for the value of a field that facts do not have."""
     if field.nullable:
-        return fn.lit(None)
-    return fn.lit("" if isinstance(field.dataType, StringType) else 0)
+        return "null"
+    return "''" if isinstance(field.dataType, StringType) else "0"
 
 
 def numbers(facts: DataFrame) -> DataFrame:
@@ -103,9 +100,6 @@ def numbers(facts: DataFrame) -> DataFrame:
         RUN, `seq`, `ended_us`, `session` and `ordinal`. The rows of sessions have the `ended_us` of
         their run: which of two rows with the same number comes first does not matter then.
     """
-    spoke = fn.col("what") == SPOKE
-    ended = fn.max(fn.when(~spoke, fn.col("ended_us"))).over(Window.partitionBy(*RUN))
-    own = {name: fn.when(spoke, fn.col(name)) for name in ("session", "ordinal")}
-    return facts.where(fn.col("what").isin(RAN, SPOKE)).select(
-        *RUN, "seq", ended.alias("ended_us"), *(value.alias(name) for name, value in own.items())
-    )
+    ended = f"max(if({is_of(SPOKE)}, null, ended_us)) over (partition by {', '.join(RUN)})"
+    own = (f"if({is_of(SPOKE)}, {name}, null) as {name}" for name in ("session", "ordinal"))
+    return facts.where(is_of(RAN, SPOKE)).selectExpr(*RUN, "seq", f"{ended} as ended_us", *own)

@@ -40,6 +40,9 @@ _FOREIGN_ACCOUNTS = (
 _SOON = 10.0
 """Within so many seconds, replicas have caught up but where something is wrong, s."""
 
+ANEW = 20.0
+"""Servers that have not caught up by then are made anew, which takes less than a minute, s."""
+
 _RELAY_LOG_WRITE_FAILURE = 13122
 """ER_REPLICA_RELAY_LOG_WRITE_FAILURE."""
 
@@ -146,12 +149,12 @@ class Cluster:
         Connections of clients are ended. If a replica does not catch up, all three are made anew.
         """
         try:
-            self._clear()
+            self._clear(ANEW)
         except TimeoutError:
             self.create()
             self._clear()
 
-    def _clear(self) -> None:
+    def _clear(self, timeout: float = 60) -> None:
         for server in self.servers:
             server.end_other_connections()
         self.primary.roll_back_prepared()
@@ -165,7 +168,7 @@ class Cluster:
             self.primary.query("REVOKE ALL PRIVILEGES, GRANT OPTION FROM %s", user)
         for right in statements(RIGHTS):
             self.primary.query(right)
-        self.wait_caught_up()
+        self.wait_caught_up(timeout)
 
     def _sound(self) -> bool:
         if self.primary.replica_status():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pymysql
 
 from scripts.ports import reserve_port
-from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.cluster import ANEW, Cluster
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import (
@@ -208,18 +208,18 @@ class GroupCluster(Cluster):
         If a member does not catch up, the group is made anew.
         """
         try:
-            self._clear()
+            self._clear(ANEW)
         except TimeoutError:
             for server in self.servers:
                 server.kill()
             self.create()
             self._clear()
 
-    def _clear(self) -> None:
+    def _clear(self, timeout: float = 60) -> None:
         for server in self.servers:
             for (connection,) in server.query(_CLIENTS):
                 with contextlib.suppress(pymysql.err.OperationalError):  # gone by itself
                     server.query(f"KILL {connection}")
         self.primary.query("DROP DATABASE IF EXISTS app")
         self.primary.query("CREATE DATABASE app")
-        self.wait_caught_up()
+        self.wait_caught_up(timeout)
