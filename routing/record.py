@@ -27,8 +27,8 @@ first read. A read must see what there was at that moment. A reader that ignores
 later reads by their own arrival, which is too strict.
 
 A "statement" record may also have `tables` (`TABLES`): the read's proof is "independent", and these
-are the base tables that it may read, each as `` `schema`.`table` ``, separated by commas. What it
-had to see and its server need not have is `required` without `proof_set`: that changed none of
+are the base tables that it may depend on, each as `` `schema`.`table` ``, separated by commas. What
+it had to see and its server need not have is `required` without `proof_set`: that changed none of
 them. If it waited (`wait_us`), `proof_set` is what it waited for; that WAIT has a "proof" record of
 its own.
 

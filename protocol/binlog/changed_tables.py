@@ -1,8 +1,9 @@
 """What each transaction of a log changed: the tables that its row events name, or anything.
 
 A transaction only changes rows if its events are BEGIN, table maps, rows, and XID or COMMIT, with
-savepoints in between. Row events name every table that changed, also by triggers, through views,
-and, from version 9.6 on, by foreign keys (facts 12). Anything else may have changed anything.
+savepoints in between. Row events name every table that changed, also by triggers and through views
+(facts 12). What a foreign key changed they name from version 9.6 on, unless the connection was
+reset before: then they name its parent alone. Anything else may have changed anything.
 """
 
 from collections.abc import Mapping

@@ -40,8 +40,8 @@ class LastAnswer(NamedTuple):
         own: transactions of the session that the answer reported.
         conflict: ``snapshot`` if it may have seen another state than earlier reads of its
             transaction, else NULL.
-        tables: the base tables that it may read, if its answer does not depend on some of what it
-            had to see; else NULL.
+        tables: the base tables that its answer may depend on, if some of what it had to see
+            cannot change that; else NULL.
         left_out: what its answer does not depend on, of that; likewise.
     """
 

@@ -25,7 +25,12 @@ _TABLES: Final = (
     b",(SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(TABLE_SCHEMA,TABLE_NAME,ENGINE)) AS BINARY)"
     b" FROM information_schema.TABLES WHERE TABLE_TYPE<>_utf8mb4'VIEW' AND TABLE_SCHEMA NOT IN"
     b" (_utf8mb4'mysql',_utf8mb4'sys',_utf8mb4'performance_schema',_utf8mb4'information_schema'))"
-    b" AS t"
+    b" AS t,"
+    b"(SELECT COALESCE(CAST(JSON_ARRAYAGG(JSON_ARRAY(CONSTRAINT_SCHEMA,TABLE_NAME,"
+    b"UNIQUE_CONSTRAINT_SCHEMA,REFERENCED_TABLE_NAME)) AS BINARY),CAST(_utf8mb4'[]' AS BINARY))"
+    b" FROM information_schema.REFERENTIAL_CONSTRAINTS"
+    b" WHERE NOT (UPDATE_RULE IN (_utf8mb4'NO ACTION',_utf8mb4'RESTRICT')"
+    b" AND DELETE_RULE IN (_utf8mb4'NO ACTION',_utf8mb4'RESTRICT'))) AS f"
 )
 _DIRTY: Final = b"READ-UNCOMMITTED"
 
@@ -40,19 +45,21 @@ def _question(definition: bytes, *, tables: bool = False) -> bytes:
         b"%(tables)b LIMIT 1"
     ) % {b"others": _OTHERS, b"definition": definition, b"tables": _TABLES if tables else b""}
     size = str(_LARGEST).encode("ascii")
-    further = b",IF(LENGTH(t)<%b,t,NULL),@@transaction_isolation" % size if tables else b""
+    further = b",IF(LENGTH(%b)<%b,%b,NULL)"
+    more = further % (b"t", size, b"t") + further % (b"f", size, b"f") if tables else b""
+    more += b",@@transaction_isolation" if tables else b""
     return (
         b"SELECT %b n,IF(LENGTH(v)<%b,v,NULL),IF(LENGTH(u)<%b,u,NULL)%b FROM (%b) AS q LIMIT 1"
-    ) % (_HINTS, size, size, further, rows)
+    ) % (_HINTS, size, size, more, rows)
 
 
 QUESTION: Final = _question(b"VIEW_DEFINITION")
 NAMES_QUESTION: Final = _question(b"NULL")
 """The same without definitions, where these are too long."""
 TABLES_QUESTION: Final = _question(b"VIEW_DEFINITION", tables=True)
-"""The first one, and which tables there are."""
+"""The first one, which tables there are, and which of their foreign keys cascade."""
 COLUMNS: Final = 3
-WITH_TABLES: Final = 5
+WITH_TABLES: Final = 6
 """Columns of the first two, and of the last."""
 AFTER: Final = b"DO 0"
 """To be sent after either question. A hint's settings are tracked as changes of the session; where
@@ -68,12 +75,14 @@ class Answer(NamedTuple):
         usages: likewise.
         tables: likewise; None also if that was not asked, or if the session reads what is not
             committed.
+        foreign_keys: likewise.
     """
 
     whole: bool
     views: bytes | None
     usages: bytes | None
     tables: bytes | None = None
+    foreign_keys: bytes | None = None
 
 
 def read(row: list[bytes | None]) -> Answer | None:
@@ -81,8 +90,11 @@ def read(row: list[bytes | None]) -> Answer | None:
     if len(row) not in (COLUMNS, WITH_TABLES) or row[0] is None or not row[0].isdigit():
         return None
     count, views, usages = row[:COLUMNS]
-    tables = row[COLUMNS] if len(row) == WITH_TABLES and row[-1] != _DIRTY else None
-    return Answer(count == b"0" or views is not None, views, usages, tables)
+    whole = count == b"0" or views is not None
+    if len(row) != WITH_TABLES or row[-1] == _DIRTY:
+        return Answer(whole, views, usages)
+    tables, foreign_keys = row[COLUMNS:-1]
+    return Answer(whole, views, usages, tables, foreign_keys)
 
 
 def parse(stream: ResponseStream) -> Answer | None:

@@ -256,12 +256,14 @@ class Catalogues:
         hasher = blake2b(answer.views or b"", digest_size=16)
         hasher.update(answer.usages or b"")
         hasher.update(answer.tables or b"")
+        hasher.update(answer.foreign_keys or b"")
         digest = hasher.digest()
         look = self._topology.observations.looks
         for other in (account, *self._accounts.values()):
             if digest == other.digest:  # accounts with the same rights have one catalogue
                 return Reading(account, digest, look, iter((other.catalogue,)))
-        steps = read(answer.views, answer.usages, self._define, answer.tables)
+        tables, foreign_keys = answer.tables, answer.foreign_keys
+        steps = read(answer.views, answer.usages, self._define, tables, foreign_keys)
         return Reading(account, digest, look, steps)
 
     async def _read(self, account: Account, reading: Reading) -> None:

@@ -12,7 +12,7 @@ class Independence:
     Attributes:
         required: what the read must see.
         remaining: what of that its answer depends on; that is what its server has to have.
-        tables: the base tables that it may read.
+        tables: the base tables that its answer may depend on.
     """
 
     def __init__(self, required: GtidSet, remaining: GtidSet, tables: frozenset[TableName]) -> None:

@@ -204,16 +204,18 @@ class TransactionTables:
         if
 
         1. the primary's binary log has been read through g,
-        2. g only changed rows, and its events name no table of T,
+        2. g only changed rows, and its events name no table of T, which has the parents of foreign
+           keys that cascade to a table of T,
         3. R commits in the primary's order, and
         4. R has every transaction of that log, up to its end as read, that did more than change
            rows: DDL, DCL, XA, statements, anything unknown.
 
         Then R's answer is that of a state in which g's effects on T, none, are there. Row events
-        name every table that changed, by triggers, foreign keys and views, too (from 9.6 on). What
-        T means at R is fixed by the DDL that R has: all that the log shows, by (4); DDL that the
-        log does not show yet comes behind g in the primary's order, and if R has that, it has g,
-        too, by (3).
+        name every table that changed, by triggers and views, too, or its parent (from 9.6 on mostly
+        both, but for connections that were reset: docs/mysql-behaviour.md). What T means at R, and
+        what cascaded when g was committed, is fixed by the DDL that R has: all that the log shows,
+        by (4); DDL that the log does not show yet comes behind g in the primary's order, and if R
+        has that, it has g, too, by (3).
 
         By (3), too, whoever has a transaction has those before it. So of each TSID only numbers
         behind the last that may matter are left out: the set stays short, and no wait gets longer.

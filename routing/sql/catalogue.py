@@ -138,6 +138,7 @@ def read(
     usages: bytes | None,
     define: Callable[[bytes], Definition] = Definition,
     base_tables: bytes | None = None,
+    foreign_keys: bytes | None = None,
 ) -> Iterator[Catalogue | None]:
     """Make a catalogue in steps: yields None after each view, and the catalogue at last.
 
@@ -147,6 +148,8 @@ def read(
         define: reads a definition.
         base_tables: one of `[schema, table, engine]`, of all that are no views; None if these were
             not asked for.
+        foreign_keys: one of `[schema, table, schema referred to, table referred to]`, of those that
+            cascade; None if it is not known which there are.
 
     Raises:
         CatalogueError: it is something else.
@@ -176,8 +179,9 @@ def read(
                 changed = True
         yield None
     known = NOTHING_KNOWN
-    if base_tables is not None:
-        known = yield from _table_meanings(base_tables, tables, visible)
+    if base_tables is not None and foreign_keys is not None:
+        parents = yield from _parents(foreign_keys)
+        known = yield from _table_meanings(base_tables, tables, visible, parents)
     yield Catalogue(touched, known)
 
 
@@ -185,6 +189,7 @@ def _table_meanings(
     base_tables: bytes,
     views: dict[Name, frozenset[Name]],
     visible: dict[Name, set[Name]],
+    parents: dict[Name, set[Name]],
 ) -> Generator[None, None, TableMeanings]:
     """Find out in steps what names mean.
 
@@ -192,6 +197,7 @@ def _table_meanings(
         base_tables: as of `read`.
         views: what each view reads from, by its definition.
         visible: the same by the server's word, as far as the account sees it.
+        parents: as of `meanings`.
     """
     engines: list[tuple[TableName, str]] = []
     for schema, table, engine in _rows(base_tables, 3):
@@ -202,10 +208,19 @@ def _table_meanings(
         both = others | visible.get(view, frozenset())
         under.setdefault(folded(*view), set()).update([folded(*other) for other in both])
     known = NOTHING_KNOWN
-    for found in meanings(engines, under):
+    for found in meanings(engines, under, parents):
         known = found or known
         yield None
     return known
+
+
+def _parents(foreign_keys: bytes) -> Generator[None, None, dict[Name, set[Name]]]:
+    """The tables that the foreign keys of each table refer to, found in steps."""
+    found: dict[Name, set[Name]] = {}
+    for schema, table, of_schema, of_table in _rows(foreign_keys, 4):
+        found.setdefault(folded(schema, table), set()).add(folded(of_schema, of_table))
+        yield None
+    return found
 
 
 _DECODER: Final = json.JSONDecoder()

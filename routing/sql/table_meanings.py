@@ -1,4 +1,9 @@
-"""What the names of tables and views mean: the base tables that reading from them reads."""
+"""What the names of tables and views mean: the base tables whose changes change what they show.
+
+Those are the tables that reading from them reads, and the parents from which foreign keys cascade
+to these: a log does not name a child that InnoDB has changed by itself, as it does on connections
+that were reset (docs/mysql-behaviour.md, *COM_CHANGE_USER*).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -33,7 +38,7 @@ class TableMeanings:
     """
 
     def __init__(self, meanings: Mapping[Name, BaseTables | None]) -> None:
-        """Each name, and the base tables that it reads; None where these are not certain."""
+        """Each name, and the base tables it depends on; None where these are not certain."""
         self._meanings: Final = meanings
 
     def __len__(self) -> int:
@@ -64,13 +69,16 @@ NOTHING_KNOWN: Final = TableMeanings({})
 
 
 def meanings(
-    tables: Iterable[tuple[TableName, str]], views: Mapping[Name, Iterable[Name]]
+    tables: Iterable[tuple[TableName, str]],
+    views: Mapping[Name, Iterable[Name]],
+    parents: Mapping[Name, Iterable[Name]],
 ) -> Iterator[TableMeanings | None]:
     """Find out what each name means, in steps: yields None after each, and the meanings at last.
 
     Args:
         tables: what is no view, and its engine.
         views: what each view reads from: tables, or other views.
+        parents: of each child of foreign keys that cascade, the tables that they refer to.
     """
     found: dict[Name, BaseTables | None] = {}
     for table, engine in tables:
@@ -78,12 +86,40 @@ def meanings(
         others = found.get(name, _NO_TABLES)
         found[name] = None if others is None or engine != _ENGINE else others | {table}
         yield None
+    changed: dict[Name, BaseTables | None] = {}
+    for child in parents:
+        changed[child] = _changed_with(child, parents, found)
+        yield None
+    found.update(changed)
     found.update(dict.fromkeys(views.keys() & found.keys()))  # of one of them the case differs
     for view in views:
         if view not in found:
             found[view] = _read_by(view, views, found)
         yield None
     yield TableMeanings(found)
+
+
+def _changed_with(
+    child: Name, parents: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
+) -> BaseTables | None:
+    """A table, and those whose changes cascade to it; None if one of them is not certain.
+
+    Whoever sees a table sees its foreign keys, and so all that they refer to. A table that is not
+    seen may have parents of its own. More than `_MOST` are as good as all.
+    """
+    tables: set[TableName] = set()
+    seen = {child}
+    ahead = [child]
+    while ahead:
+        name = ahead.pop()
+        read = found.get(name)
+        if read is None or len(seen) > _MOST:
+            return None
+        tables |= read
+        further = set(parents.get(name, ())) - seen
+        seen |= further
+        ahead += further
+    return frozenset(tables)
 
 
 def _read_by(

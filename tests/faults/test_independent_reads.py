@@ -33,7 +33,7 @@ class Followed:
         self.tables = self.topology.transaction_tables
         self.tables.begin(self.topology.term, primary.applied, 0)
         rows = json.dumps([[*table, "InnoDB"] for table in TABLES.values()])
-        *_, catalogue = read(None, None, base_tables=rows.encode())
+        *_, catalogue = read(None, None, base_tables=rows.encode(), foreign_keys=b"[]")
         assert catalogue is not None
         account = path.proxy.shared.catalogues.of("app", "")
         looks = self.topology.observations

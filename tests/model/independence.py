@@ -35,16 +35,26 @@ _WINDOW: Final = 4
 
 @dataclass
 class State:
-    """Of a server: what is in each table, and what each view reads."""
+    """Of a server: what is in each table, what each view reads, and which keys cascade.
+
+    A foreign key is the table that it refers to, and the table that has it.
+    """
 
     contents: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
     views: dict[str, str] = field(default_factory=lambda: {"v": "a", "w": "v"})
+    keys: set[tuple[str, str]] = field(default_factory=set)
 
     def answer(self, name: str) -> int:
         """What a read by this name finds."""
         while name in self.views:
             name = self.views[name]
         return self.contents[name]
+
+    def changed_with(self, tables: set[str]) -> set[str]:
+        """Tables, and the children to which a change of them cascades."""
+        while not (more := {child for parent, child in self.keys if parent in tables}) <= tables:
+            tables = tables | more
+        return tables
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,16 @@ class Transaction:
         rows: what it writes to tables.
         view: which view is defined anew, and over which name; empty if none is.
         exchanged: two tables that change their names; empty if none do.
+        key: which foreign key is added or dropped; empty if none is.
+        unnamed: the tables that the log does not name, though the rows of foreign keys changed.
         opaque: the log does not show it as a change of rows.
     """
 
     rows: tuple[tuple[str, int], ...] = ()
     view: tuple[str, ...] = ()
     exchanged: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    unnamed: frozenset[str] = frozenset()
     opaque: bool = False
 
     def apply(self, state: State) -> None:
@@ -73,6 +87,14 @@ class Transaction:
             first, second = self.exchanged
             contents = state.contents
             contents[first], contents[second] = contents[second], contents[first]
+            renamed = {first: second, second: first}
+            state.keys = {
+                (renamed.get(parent, parent), renamed.get(child, child))
+                for parent, child in state.keys
+            }
+        if self.key:
+            parent, child = self.key
+            state.keys ^= {(parent, child)}
 
 
 class Model:
@@ -89,6 +111,7 @@ class Model:
     def __init__(self, seed: int) -> None:
         chance = self._chance = random.Random(seed)
         self._ordered = chance.random() < 0.8
+        self._has_keys = chance.random() < 0.3
         self.complaints: list[str] = []
         self.independent = 0
         self._log: list[Transaction] = []
@@ -140,22 +163,26 @@ class Model:
             self._session.own_scope.own |= _set([len(self._log)])
             self._notice_all()
 
-    def _rows(self) -> tuple[tuple[str, int], ...]:
+    def _changed(self, *, opaque: bool = False) -> Transaction:
+        """Somebody writes to a table, on a connection that may have been reset before."""
         value = len(self._log) + 1
         table = self._chance.choice(TABLES)
-        changed = {table} | {second for first, second in self._triggers if first == table}
-        return tuple([(name, value) for name in sorted(changed)])
+        named = {table} | {second for first, second in self._triggers if first == table}
+        changed = self._primary.changed_with(named)
+        unnamed = frozenset(changed - named) if self._chance.random() < 0.5 else frozenset()
+        rows = tuple([(name, value) for name in sorted(changed)])
+        return Transaction(rows, unnamed=unnamed, opaque=opaque)
 
     def _write(self) -> None:
-        self._commit(Transaction(self._rows()), own=self._chance.random() < 0.6)
+        self._commit(self._changed(), own=self._chance.random() < 0.6)
 
     def _write_opaquely(self) -> None:
         """By XA, or as a statement."""
-        self._commit(Transaction(self._rows(), opaque=True), own=self._chance.random() < 0.5)
+        self._commit(self._changed(opaque=True), own=self._chance.random() < 0.5)
 
     def _define(self) -> None:
         chance = self._chance
-        kind = chance.randrange(3)
+        kind = chance.randrange(4 if self._has_keys else 3)
         transaction = Transaction(opaque=True)
         if kind == 0:
             view = chance.choice(VIEWS)
@@ -164,9 +191,11 @@ class Model:
         elif kind == 1:
             first, second = chance.sample(TABLES, 2)
             transaction = Transaction(exchanged=(first, second), opaque=True)
-        else:
+        elif kind == 2:
             first, second = chance.sample(TABLES, 2)
             self._triggers ^= {(first, second)}
+        else:
+            transaction = Transaction(key=tuple(chance.sample(TABLES, 2)), opaque=True)
         self._commit(transaction, own=chance.random() < 0.1)
 
     # --- what the proxy learns -----------------------------------------------------------------
@@ -180,8 +209,8 @@ class Model:
         if transaction.opaque:
             self._tables.add_opaque(gtid)
         else:
-            names = [TableName("app", name) for name, _ in transaction.rows]
-            self._tables.add_rows(gtid, frozenset(names))
+            names = {name for name, _ in transaction.rows} - transaction.unnamed
+            self._tables.add_rows(gtid, frozenset(TableName("app", name) for name in names))
 
     def _notice_all(self) -> None:
         self._topology.primary.add_proof(self._executed(), self._topology.primary.epoch)
@@ -269,8 +298,12 @@ def _meanings(state: State) -> TableMeanings:
         for name, over in state.views.items()
     ]
     usages = [["app", name, "app", over] for name, over in state.views.items()]
+    keys = [["app", child, "app", parent] for parent, child in sorted(state.keys)]
     *_, catalogue = read(
-        json.dumps(views).encode(), json.dumps(usages).encode(), base_tables=tables.encode()
+        json.dumps(views).encode(),
+        json.dumps(usages).encode(),
+        base_tables=tables.encode(),
+        foreign_keys=json.dumps(keys).encode(),
     )
     assert catalogue is not None
     return catalogue.tables

@@ -1,11 +1,15 @@
 """Mutants of the rule for independent reads: in each of them a premise is not looked at."""
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from protocol.gtid import EMPTY, Gtid, GtidSet
 from routing.servers.topology import Server, Topology
 from routing.servers.transaction_tables import TableName, TransactionTables
 from routing.session.known_tables import KnownTables
+from routing.sql import table_meanings
+from routing.sql.table_meanings import BaseTables
+from routing.sql.table_references import Name
 
 _still_required: Final = TransactionTables.still_required
 _add_rows: Final = TransactionTables.add_rows
@@ -58,10 +62,18 @@ def _ahead(self: KnownTables, log: TransactionTables, topology: Topology) -> boo
     return self._executed is not None and log.definitions_stand(self._executed)
 
 
-MUTANTS: Final[dict[str, tuple[type, str, object]]] = {
+def _without_parents(
+    child: Name, parents: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
+) -> BaseTables | None:
+    """Premise 2: a change of a parent does not change its children."""
+    return found.get(child)
+
+
+MUTANTS: Final[dict[str, tuple[object, str, object]]] = {
     "not read": (TransactionTables, "still_required", _not_read),
     "any tables": (TransactionTables, "still_required", _any_tables),
     "rows alone": (TransactionTables, "add_opaque", _rows_alone),
+    "without parents": (table_meanings, "_changed_with", _without_parents),
     "in any order": (Topology, "follows_in_order", _in_any_order),
     "without definitions": (TransactionTables, "still_required", _without_definitions),
     "names for ever": (KnownTables, "_counts", _forever),

@@ -8,7 +8,7 @@ from tests.support.seeds import seeds
 
 STEPS = 250
 RUNS = 20
-MOST_RUNS = 1_000
+MOST_RUNS = 2_000
 
 
 def complaints(seed: int) -> list[str]:

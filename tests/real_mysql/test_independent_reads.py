@@ -30,6 +30,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import BASE, RawClient
 from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
+from tests.support.waiting import eventually as wait_until
 
 Session: TypeAlias = "Connection[Cursor]"
 Story: TypeAlias = "Callable[[Late], Coroutine[Any, Any, None]]"
@@ -542,6 +543,28 @@ def test_processes_with_several_workers(
             run(writer, "UPDATE plain SET v = v + 1 WHERE id = 1")
             assert last(reader, "TABLE plain") == "primary"
             independent += last(reader, "SELECT COUNT(*) FROM parent") == "independent"
+
+
+@pytest.mark.usefixtures("behind")
+@pytest.mark.parametrize("reset", [False, True])
+def test_what_a_cascade_deleted_is_not_found(
+    cluster: Cluster, proxy: StartProxy, *, reset: bool
+) -> None:
+    """Whether the writer's connection was reset before, as pools and kept connections are."""
+    cluster.primary.query("REPLACE INTO app.parent VALUES (77)")
+    cluster.primary.query("REPLACE INTO app.child VALUES (77, 77)")
+    _apply_until(cluster, cluster.primary.gtid_executed)
+    running = proxy(
+        table_dependencies="on", scope="user", wait_budget="50ms", monitor_interval="100ms"
+    )
+    with closing(connect(running.port)) as writer, closing(connect(running.port)) as reader:
+        if reset:
+            writer._execute_command(Command.COM_RESET_CONNECTION, b"")  # type: ignore[attr-defined]
+            writer._read_ok_packet()  # type: ignore[attr-defined]  # PyMySQL has no other way
+            run(writer, "USE app")
+        run(writer, "DELETE FROM parent WHERE id = 77")
+        wait_until(lambda: last(reader, "SELECT COUNT(*) FROM plain") == "independent")
+        assert not run(reader, "SELECT id FROM child WHERE id = 77")
 
 
 @pytest.mark.usefixtures("behind")

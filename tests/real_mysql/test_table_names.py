@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # Connection is generic for the type checker only
 
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 
 from proxy.server.view_question import QUESTION, TABLES_QUESTION, WITH_TABLES
 from proxy.server.view_question import read as read_answer
-from routing.sql.catalogue import Catalogue, read
+from routing.sql.catalogue import Catalogue, Definition, read
 from routing.sql.lexer import MODE_UTF8
 from routing.sql.statement import classify_text
 from tests.real_mysql.cluster import Cluster
@@ -70,7 +71,8 @@ def asked(session: Connection[Cursor], question: bytes = TABLES_QUESTION) -> Cat
     ]
     answer = read_answer(values)
     assert answer is not None
-    *_, found = read(answer.views, answer.usages, base_tables=answer.tables)
+    tables, foreign_keys = answer.tables, answer.foreign_keys
+    *_, found = read(answer.views, answer.usages, Definition, tables, foreign_keys)
     assert found is not None
     return found
 
@@ -124,3 +126,73 @@ def test_tables_are_told_only_if_they_are_asked_for(cluster: Cluster) -> None:
         assert not len(asked(session).tables)
         (row,) = run(session, TABLES_QUESTION.decode())
         assert len(row) == WITH_TABLES
+
+
+FAMILY = (
+    "CREATE TABLE elder (a INT PRIMARY KEY)",
+    "CREATE TABLE parent (a INT PRIMARY KEY, FOREIGN KEY (a) REFERENCES elder (a)"
+    " ON DELETE CASCADE)",
+    "CREATE TABLE child (a INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES parent (a)"
+    " ON UPDATE SET NULL, FOREIGN KEY (b) REFERENCES child (a) ON DELETE CASCADE)",
+    "CREATE TABLE guest (a INT PRIMARY KEY, FOREIGN KEY (a) REFERENCES elder (a)"
+    " ON DELETE RESTRICT ON UPDATE NO ACTION)",
+    "CREATE VIEW of_child AS SELECT b FROM child",
+)
+GENERATIONS = {
+    "elder": {"elder"},
+    "parent": {"parent", "elder"},
+    "child": {"child", "parent", "elder"},
+    "of_child": {"child", "parent", "elder"},
+    "guest": {"guest"},
+}
+
+
+@pytest.fixture
+def family(cluster: Cluster) -> Iterator[None]:
+    """Tables with foreign keys, in this order, and an account `narrow`."""
+    with closing(cluster.primary.admin("app")) as session:
+        for sql in (*FAMILY, "CREATE USER narrow IDENTIFIED BY 'narrow'"):
+            run(session, sql)
+        try:
+            yield
+        finally:
+            run(session, "DROP VIEW of_child")
+            run(session, "DROP TABLE guest, child, parent, elder")
+            run(session, "DROP USER narrow")
+
+
+@pytest.mark.usefixtures("family")
+def test_parents_count_whose_foreign_keys_cascade(cluster: Cluster) -> None:
+    with closing(cluster.primary.admin("app")) as session:
+        found = asked(session)
+    for table, expected in GENERATIONS.items():
+        assert told(found, f"TABLE {table}") == expected, table
+
+
+@pytest.mark.usefixtures("family")
+@pytest.mark.parametrize(
+    ("rights", "expected"),
+    [
+        (("SELECT ON app.child",), {"child": None}),
+        (("SELECT ON app.child", "SELECT ON app.parent"), {"child": None, "parent": None}),
+        (("SELECT ON app.child", "SELECT ON app.elder"), {"child": None, "elder": {"elder"}}),
+        (("SELECT (b) ON app.child",), {"child": None}),
+        (("SELECT ON app.guest",), {"guest": {"guest"}}),
+        (
+            ("SELECT (a) ON app.child", "INSERT ON app.parent", "DELETE ON app.elder"),
+            {"child": {"child", "parent", "elder"}},
+        ),
+        (("SELECT, SHOW VIEW ON app.*",), GENERATIONS),
+        (("SELECT, SHOW VIEW ON *.*",), GENERATIONS),
+    ],
+)
+def test_a_table_whose_parents_an_account_does_not_see_is_not_certain(
+    cluster: Cluster, rights: tuple[str, ...], expected: Mapping[str, set[str] | None]
+) -> None:
+    with closing(cluster.primary.admin("app")) as session:
+        for right in rights:
+            run(session, f"GRANT {right} TO narrow")
+    with closing(cluster.primary.connect(user="narrow", password="narrow")) as session:
+        found = asked(session)
+    for table, tables in expected.items():
+        assert told(found, f"TABLE app.{table}") == tables, table

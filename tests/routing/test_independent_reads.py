@@ -42,6 +42,7 @@ def meanings() -> TableMeanings:
         json.dumps(view).encode(),
         b'[["app","v","app","b"]]',
         base_tables=json.dumps(tables).encode(),
+        foreign_keys=b"[]",
     )
     assert catalogue is not None
     return catalogue.tables

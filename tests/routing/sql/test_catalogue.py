@@ -16,6 +16,7 @@ from routing.sql.catalogue import (
     VARIABLES,
     Catalogue,
     CatalogueError,
+    Definition,
     read,
     through,
 )
@@ -203,6 +204,62 @@ def test_what_is_no_answer(text: bytes) -> None:
     for views, usages in ((text, None), (None, text)):
         with pytest.raises(CatalogueError):
             list(read(views, usages))
+    for tables, foreign_keys in ((text, b"[]"), (b"[]", text)):
+        with pytest.raises(CatalogueError):
+            list(read(None, None, Definition, tables, foreign_keys))
+
+
+TABLES = [["app", name, "InnoDB"] for name in ("elder", "parent", "Child", "alone")]
+
+
+def told(name: str, foreign_keys: list[list[str]] | None, tables: list[list[str]]) -> object:
+    """The names of the tables whose changes change what a table shows; None if not certain."""
+    keys = None if foreign_keys is None else json.dumps(foreign_keys).encode()
+    *_, catalogue = read(None, None, Definition, json.dumps(tables).encode(), keys)
+    assert catalogue is not None
+    names = classify_text(f"TABLE {name}".encode(), MODE_UTF8).tables
+    assert names is not None
+    found = catalogue.tables.base_tables(names, "app")
+    return None if found is None else {table.table for table in found}
+
+
+def test_a_table_is_changed_with_the_parents_that_cascade_to_it() -> None:
+    keys = [["app", "child", "app", "PARENT"], ["app", "parent", "app", "elder"]]
+    keys += [["app", "elder", "app", "child"]]  # in a ring
+    everybody = {"elder", "parent", "Child"}
+    assert all(told(name, keys, TABLES) == everybody for name in ("elder", "parent", "child"))
+    assert told("child", keys[:1], TABLES) == {"Child", "parent"}
+    assert told("parent", keys[:1], TABLES) == {"parent"}
+    assert told("alone", keys, TABLES) == {"alone"}
+    assert told("alone", [["app", "alone", "app", "alone"]], TABLES) == {"alone"}
+
+
+def test_a_table_with_a_parent_that_is_not_seen_or_no_innodb_table_is_not_certain() -> None:
+    keys = [["app", "child", "app", "parent"], ["app", "parent", "other", "elder"]]
+    assert told("child", keys, TABLES) is None
+    assert told("parent", keys, TABLES) is None
+    assert told("alone", keys, TABLES) == {"alone"}
+    heap = [["app", "parent", "MEMORY"], ["app", "child", "InnoDB"]]
+    assert told("child", keys[:1], heap) is None
+
+
+def test_a_table_with_many_ancestors_is_not_certain() -> None:
+    number = 5_000
+    tables = [["app", f"t{n}", "InnoDB"] for n in range(number)]
+    keys = [["app", f"t{n}", "app", f"t{n + 1}"] for n in range(number - 1)]
+    steps = read(None, None, Definition, json.dumps(tables).encode(), json.dumps(keys).encode())
+    *_, catalogue = steps
+    assert catalogue is not None
+    names = [classify_text(f"TABLE t{n}".encode(), MODE_UTF8).tables for n in (0, number - 3)]
+    found = [catalogue.tables.base_tables(each, "app") for each in names if each is not None]
+    assert found[0] is None
+    assert found[1] is not None
+    assert {table.table for table in found[1]} == {f"t{number - n}" for n in (1, 2, 3)}
+
+
+def test_without_foreign_keys_no_table_is_certain() -> None:
+    assert told("alone", [], TABLES) == {"alone"}
+    assert told("alone", None, TABLES) is None
 
 
 def test_no_views() -> None:

@@ -138,6 +138,7 @@ def catalogue(engine: str = "InnoDB", schema: str = "app") -> Catalogue:
         base_tables=json.dumps(
             [[schema, name, "InnoDB"] for name in TABLES] + [["app", "memory", engine]]
         ).encode(),
+        foreign_keys=b"[]",
     )
     assert found is not None
     return found
@@ -173,7 +174,12 @@ def test_without_a_default_schema_an_unqualified_name_means_nothing() -> None:
 
 
 def test_names_that_differ_in_case_mean_all_of_them_and_keep_it() -> None:
-    *_, found = read(None, None, base_tables=b'[["App","Users","InnoDB"],["app","users","InnoDB"]]')
+    *_, found = read(
+        None,
+        None,
+        base_tables=b'[["App","Users","InnoDB"],["app","users","InnoDB"]]',
+        foreign_keys=b"[]",
+    )
     assert found is not None
     known = found.tables.base_tables(names("SELECT * FROM USERS"), "APP")
     assert known == {TableName("App", "Users"), TableName("app", "users")}
@@ -188,7 +194,7 @@ def test_a_view_and_a_table_that_differ_in_case_are_not_certain() -> None:
     ).encode()
     usages = b'[["app","A","app","b"],["app","x","app","A"]]'
     tables = b'[["app","a","InnoDB"],["app","b","InnoDB"]]'
-    *_, found = read(views, usages, base_tables=tables)
+    *_, found = read(views, usages, base_tables=tables, foreign_keys=b"[]")
     assert found is not None
     assert read_by("SELECT * FROM a", found.tables) is None
     assert read_by("SELECT * FROM x", found.tables) is None
@@ -198,7 +204,7 @@ def test_a_view_and_a_table_that_differ_in_case_are_not_certain() -> None:
 def test_what_a_view_reads_that_cannot_be_seen_is_not_certain() -> None:
     views = json.dumps([["app", "v", "select 1 AS `1` from `app`.`hidden`"]]).encode()
     usages = b'[["app","v","app","hidden"]]'
-    *_, found = read(views, usages, base_tables=b'[["app","a","InnoDB"]]')
+    *_, found = read(views, usages, base_tables=b'[["app","a","InnoDB"]]', foreign_keys=b"[]")
     assert found is not None
     assert read_by("SELECT * FROM v", found.tables) is None
 
