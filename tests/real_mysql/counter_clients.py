@@ -1,7 +1,8 @@
 """Clients that write and read counters, and judge each answer at once.
 
 `Acknowledged` knows what every client was told is written. An answer that shows less of what was
-acknowledged before its read was sent is stale, whatever else happens meanwhile.
+acknowledged before its read was sent is stale, whatever else happens meanwhile. Only what was lost
+in a failover, which whoever promotes a server tells, is not expected any more.
 """
 
 from __future__ import annotations  # Connection is generic for the type checker only
@@ -11,8 +12,9 @@ import itertools
 import random
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
+from routing.consistency.decision import Scope
 from tests.real_mysql.counter_tables import (
     DEPENDENT,
     GENERATION,
@@ -33,9 +36,8 @@ from tests.real_mysql.counter_tables import (
     data_of,
     quoted_name,
 )
-from tests.real_mysql.routes import hang_up
+from tests.real_mysql.routes import USERS, Client, hang_up, worker_of
 from tests.real_mysql.running_proxy import RunningProxy
-from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
 Row = Sequence[object]
 
@@ -44,16 +46,38 @@ _MOVED: Final = {1054, 1137, 1146, 1356, 1412, 1615, 1347, 1288, 1471, 1213, 120
 _OUT_OF_BUDGET: Final = 3024
 """How a read is refused where a busy machine does not answer within the wait budget."""
 _ACROSS: Final = {1213, 1205}
+_READ_ONLY: Final = 1290
+"""How a write is refused while there is no primary; the session goes on."""
+_NO_PRIMARY: Final = 2003
+_LOST: Final = {-1, 0, 1053, 1927, 2006, 2013, 2055}
+"""Errors behind which a connection is of no use any more."""
+_LAST: Final = "SHOW TIDEGATE LAST"
+_SESSION: Final = 60
+"""How often a session writes or not, and reads."""
+_PAUSE_S: Final = 0.1
+"""Behind an error; else clients would do nothing but fail."""
+
+Kept = Mapping[int, Mapping[int, int]]
+"""What a new primary has: by row, and by data, the value."""
 
 
 class Acknowledged:
-    """What was acknowledged, row by row."""
+    """What was acknowledged, row by row.
+
+    Attributes:
+        lost: how many acknowledged values a new primary did not have.
+        losses: how often writes may have been lost.
+    """
 
     def __init__(self) -> None:
         self._values = itertools.count(1)
         self._written: list[dict[int, int]] = [{} for _ in range(ROWS)]
         self._generations: list[dict[int, int]] = [{} for _ in range(ROWS)]
         self._gone: list[set[int]] = [set() for _ in range(ROWS)]
+        self._lock = threading.Lock()
+        self._lost_through = 0
+        self.lost = 0
+        self.losses = 0
 
     def value(self) -> int:
         """One that is larger than all before."""
@@ -61,19 +85,49 @@ class Acknowledged:
 
     def written(self, row: int, ident: int, value: int) -> None:
         """The row has this value."""
-        self._written[row][data_of(ident)] = value
-        kind = _kind(ident)
-        if kind is not None:
-            generation = ident // GENERATION
-            self._generations[row][kind] = max(generation, self._generations[row].get(kind, 0))
+        with self._lock:
+            if value <= self._lost_through:
+                return  # the primary that acknowledged that may be gone
+            self._written[row][data_of(ident)] = value
+            kind = _kind(ident)
+            if kind is not None:
+                generation = ident // GENERATION
+                self._generations[row][kind] = max(generation, self._generations[row].get(kind, 0))
 
     def removes(self, row: int, *idents: int) -> None:
         """The row may be gone from now on."""
         self._gone[row].update(idents)
 
-    def put_back(self, row: int, *idents: int) -> None:
-        """The row is there again."""
-        self._gone[row].difference_update(idents)
+    def put_back(self, row: int, value: int, *idents: int) -> None:
+        """The row is there again, with this value."""
+        with self._lock:
+            if value > self._lost_through:
+                self._gone[row].difference_update(idents)
+
+    def lose(self, kept: Kept, generation: int) -> None:
+        """A server is about to become the primary that may lack what was acknowledged.
+
+        Whatever was begun before counts as unclear, should it be acknowledged yet.
+
+        Args:
+            kept: what it has.
+            generation: that of its views.
+        """
+        with self._lock:
+            self._lost_through = self.value()
+            self.losses += 1
+            for row, (written, generations) in enumerate(
+                zip(self._written, self._generations, strict=True)
+            ):
+                values = kept.get(row, {})
+                for data, value in list(written.items()):
+                    if values.get(data, -1) < value:
+                        self.lost += 1
+                        del written[data]
+                self._gone[row].update({DEPENDENT["par"], DEPENDENT["chi"]} - values.keys())
+                newest = max((d // GENERATION for d in values if _kind(d) == MADE_ANEW), default=0)
+                for kind, known in ((0, generation), (MADE_ANEW, newest)):
+                    generations[kind] = min(known, generations.get(kind, 0))
 
     def expected(self, row: int) -> Expected:
         """What a read must find that is sent from now on."""
@@ -130,7 +184,22 @@ def _kind(ident: int) -> int | None:
 
 
 class Judge:
-    """Counts what was read, and keeps what was wrong."""
+    """Counts what was read, and keeps what was wrong.
+
+    Attributes:
+        acknowledged: what reads must find.
+        reads: how many were judged.
+        of_others: how many of these were of rows that another session wrote, by scope.
+        writes: how many were acknowledged, by kind.
+        stale: what is wrong with each read that missed something.
+        errors, codes: what statements were refused with, but for what is expected of tables that
+            move; and the numbers of that.
+        moved: reads that were refused since their tables moved.
+        unanswered: reads to which the primary did not say in time what they must see.
+        tried: reads that were answered or refused.
+        unjudged: reads that were answered while acknowledged writes were lost.
+        over: whether clients are to stop.
+    """
 
     def __init__(self) -> None:
         self.acknowledged = Acknowledged()
@@ -141,14 +210,51 @@ class Judge:
         self.moved = 0
         self.unanswered = 0
         self.over = threading.Event()
-        self._rows = iter(range(ROWS))
+        self.codes: Counter[int] = Counter()
+        self.tried = 0
+        self.unjudged = 0
+        self.of_others: Counter[Scope] = Counter()
+        self._clients: list[Client] = []
+        self._recent: deque[tuple[Client, str]] = deque(maxlen=8)
+        self._entering = threading.Lock()
         self.rare_at = 0.0
         self._chosen = ["c0"]
         self._chosen_until = 0.0
 
-    def row(self) -> int:
-        """One that nobody else writes."""
-        return next(self._rows)
+    def enter(self, client: Client) -> Client:
+        """The client with a register that nobody else writes, a row of each table."""
+        with self._entering:
+            assert len(self._clients) < ROWS, f"more sessions than rows: {dict(self.errors)}"
+            entered = replace(client, register=len(self._clients))
+            self._clients.append(entered)
+        return entered
+
+    def any_row(self, client: Client, chance: random.Random) -> tuple[int, str | None]:
+        """A row that its scope promises to show, and perhaps a table where it was just written.
+
+        Mostly it is its own row, or else rather a new one.
+        """
+        turn = chance.random()
+        if turn < 0.15:
+            recent = [written for written in list(self._recent) if client.owns(written[0])]
+            if recent:
+                writer, name = chance.choice(recent)
+                return writer.register, name
+        if client.scope is Scope.CONNECTION or turn > 0.5:
+            return client.register, None
+        others = [other.register for other in self._clients[-24:] if client.owns(other)]
+        return chance.choice(others or [client.register]), None
+
+    def wrote(self, client: Client, name: str) -> None:
+        """Its row of this table was written."""
+        self._recent.append((client, name))
+
+    def failed(self, error: Exception, text: str) -> int:
+        """Count an error; its number."""
+        number = number_of(error)
+        self.errors[f"{error!r}: {text}"] += 1
+        self.codes[number] += 1
+        return number
 
     def chosen(self, chance: random.Random) -> list[str]:
         """The few tables that are written for now, so that reads of others are independent."""
@@ -159,23 +265,46 @@ class Judge:
         return self._chosen
 
 
+def number_of(error: Exception) -> int:
+    """MySQL's number of an error, of whichever driver."""
+    number = getattr(error, "errno", None)
+    return int(error.args[0] if number is None else number)
+
+
 class CounterClient:
     """A client with connections of its own to one proxy; it runs in a thread.
 
     Args:
         judge: of all clients.
         proxy: to which it connects.
-        scope: in which its reads see what was written.
+        client: its account, and the scope in which its reads see what was written.
         seed: of its choices.
         files: where LOAD DATA finds files.
+        asked: the scope that it asks for, if that is another.
+        apart: whether another worker serves what it reads than what it writes, if its scope is
+            wider than a connection.
     """
 
     def __init__(
-        self, judge: Judge, proxy: RunningProxy, scope: str, seed: int, files: Path
+        self,
+        judge: Judge,
+        proxy: RunningProxy,
+        client: Client,
+        seed: int,
+        files: Path,
+        asked: Scope | None = None,
+        *,
+        apart: bool = False,
     ) -> None:
         self._judge = judge
+        self._apart = apart
         self._proxy = proxy
-        self._scope = scope
+        self._client = client
+        self._wide = client.scope is not Scope.CONNECTION
+        self._settings = (
+            f"SET tidegate_scope = '{asked or client.scope}',"
+            f" tidegate_application = '{client.application}'"
+        )
         self._chance = random.Random(seed)
         self._files = files
         self.row = 0
@@ -187,26 +316,35 @@ class CounterClient:
             try:
                 self._session()
             except (pymysql.err.MySQLError, mysql.connector.Error) as error:
-                self._judge.errors[f"session: {error!r}"] += 1
-                self._judge.over.wait(0.1)
+                self._judge.failed(error, "session")
+                self._judge.over.wait(_PAUSE_S)
 
     def _open(self) -> Connection[Cursor]:
-        connection = self._proxy.connect()
+        user = self._client.user
+        connection = self._proxy.connect(user, USERS[user])
         with connection.cursor() as cursor:
-            cursor.execute(f"SET tidegate_scope = '{self._scope}'")
+            cursor.execute(self._settings)
         return connection
+
+    def _open_apart(self) -> Connection[Cursor]:
+        """A connection that another worker serves than the writer's."""
+        writers = worker_of(self._writer)
+        while True:
+            connection = self._open()
+            if worker_of(connection) != writers:
+                return connection
+            hang_up(connection)
 
     def _session(self) -> None:
         chance = self._chance
-        self.row = self._judge.row()
         with contextlib.ExitStack() as stack:
             self._writer = self._reader = self._open()
             stack.callback(hang_up, self._writer)
             self._ansi = False
             self._prepared: list[tuple[Query, object]] = []
             self._binary = None
-            if self._scope == "user":
-                self._reader = self._open()
+            if self._wide:
+                self._reader = self._open_apart() if self._apart else self._open()
                 stack.callback(hang_up, self._reader)
                 self._ansi = chance.random() < 0.3
                 if self._ansi:
@@ -215,16 +353,19 @@ class CounterClient:
                     *(),
                     host="127.0.0.1",
                     port=self._proxy.port,
-                    user=APP_USER,
-                    password=APP_PASSWORD,
+                    user=self._client.user,
+                    password=USERS[self._client.user],
                     database="app",
                     use_pure=True,
                     autocommit=True,
                 )
                 stack.callback(self._binary.close)
                 with contextlib.closing(self._binary.cursor()) as cursor:
-                    cursor.execute("SET tidegate_scope = 'user'")
-            for _ in range(2_000):
+                    cursor.execute(self._settings)
+            # Not before it is there: who is refused again and again would use up all rows.
+            self._client = self._judge.enter(self._client)
+            self.row = self._client.register
+            for _ in range(_SESSION):
                 if self._judge.over.is_set():
                     return
                 if chance.random() < 0.3:
@@ -236,13 +377,11 @@ class CounterClient:
 
     def _read(self) -> None:
         chance = self._chance
-        row = self.row
-        if self._scope == "user" and chance.random() < 0.3:
-            row = max(0, row - chance.randrange(4))
+        row, name = self._judge.any_row(self._client, chance)
         if self._binary is not None and chance.random() < 0.25:
             self._read_prepared(row)
             return
-        query = any_query(chance, str(row), ansi=self._ansi)
+        query = any_query(chance, str(row), name, ansi=self._ansi)
         before: list[str] = []
         text = query.text
         turn = chance.random()
@@ -263,7 +402,7 @@ class CounterClient:
                 if "USE other" in before:
                     self._ask("USE app")
                 return
-        self._judged(row, query, lambda: self._ask(text))
+        self._judged(row, query, lambda: self._ask(text), lambda: self._ask(_LAST))
         if "USE other" in before:
             self._ask("USE app")
 
@@ -280,36 +419,58 @@ class CounterClient:
             cursor.execute(query.text, (row,) * query.text.count("?"))  # type: ignore[attr-defined]
             return list(cursor.fetchall())  # type: ignore[attr-defined]
 
-        if not self._judged(row, query, execute) or chance.random() < 0.02:
+        def last() -> list[Row]:
+            assert self._binary is not None
+            with contextlib.closing(self._binary.cursor()) as plain:
+                plain.execute(_LAST)
+                return list(plain.fetchall())  # type: ignore[arg-type]  # the stubs allow dicts
+
+        if not self._judged(row, query, execute, last) or chance.random() < 0.02:
             del self._prepared[at]
             with contextlib.suppress(mysql.connector.Error):
                 cursor.close()  # type: ignore[attr-defined]
 
-    def _judged(self, row: int, query: Query, execute: Callable[[], Sequence[Row]]) -> bool:
+    def _judged(
+        self,
+        row: int,
+        query: Query,
+        execute: Callable[[], Sequence[Row]],
+        last: Callable[[], Sequence[Row]],
+    ) -> bool:
         judge = self._judge
+        losses = self._known.losses
         expected = self._known.expected(row)
         began = time.time()
+        judge.tried += 1
         try:
             answer = execute()
         except (pymysql.err.MySQLError, mysql.connector.Error) as error:
             self._refused(error, query)
             return False
+        if self._known.losses != losses:
+            judge.unjudged += 1
+            return True
         judge.reads += 1
+        judge.of_others[self._client.scope] += row != self.row
         lacking = expected.lacks(query, answer)
         if lacking:
             judge.stale.append(
-                f"{lacking}: row {row}, scope {self._scope}, sent at {began:.3f}: {query.text}"
+                f"{lacking}: row {row}, scope {self._client.scope}, sent at {began:.3f}:"
+                f" {query.text}: {last()}"
             )
         return True
 
     def _refused(self, error: Exception, query: Query) -> None:
-        number = getattr(error, "errno", None) or error.args[0]
+        number = number_of(error)
         if number in _MOVED and query.unsteady:
             self._judge.moved += 1
         elif number == _OUT_OF_BUDGET and "Tidegate: the primary" in str(error):
             self._judge.unanswered += 1
         else:
-            self._judge.errors[f"{error!r}: {query.text if number != 1213 else ''}"] += 1
+            self._judge.failed(error, query.text if number != 1213 else "")
+            if number in _LOST:
+                raise error
+            self._judge.over.wait(_PAUSE_S if number == _NO_PRIMARY else 0)
 
     def _ask(self, sql: str, *, writes: bool = False) -> list[Row]:
         with (self._writer if writes else self._reader).cursor() as cursor:
@@ -345,11 +506,13 @@ class CounterClient:
         try:
             write(value)
         except pymysql.err.MySQLError as error:
-            number = error.args[0]
+            number = number_of(error)
             known = _MOVED if write in (self._traced, self._traced_pair) else _ACROSS
             if number not in known:
-                self._judge.errors[f"{write.__name__}: {error!r}"] += 1
-            if number not in _MOVED:
+                self._judge.failed(error, write.__name__)
+            if number == _READ_ONLY:
+                self._judge.over.wait(_PAUSE_S)
+            elif number not in _MOVED:
                 raise
             for sql in (
                 ("ROLLBACK", "SET binlog_format = 'ROW'") if write in rare else ("ROLLBACK",)
@@ -365,6 +528,7 @@ class CounterClient:
     def _wrote(self, value: int, *names: str) -> None:
         for name in names:
             self._known.written(self.row, (PLAIN | DEPENDENT)[name], value)
+            self._judge.wrote(self._client, name)
 
     def _update(self, name: str, value: int) -> str:
         return f"UPDATE {quoted_name(name)} SET v = {value} WHERE id = {self.row}"  # noqa: S608 - of the test
@@ -454,7 +618,7 @@ class CounterClient:
         self._read()
         rows = [self._insert("INSERT", name, value) for name in ("par", "chi")]
         self._run("BEGIN", *rows, "COMMIT")
-        known.put_back(self.row, *idents)
+        known.put_back(self.row, value, *idents)
 
     def _traced(self, value: int) -> None:
         """Write by a name that may mean another table soon; the transaction tells which it is."""

@@ -152,9 +152,13 @@ class Query:
         return not UNSTEADY.isdisjoint(self.names)
 
 
-def any_query(chance: random.Random, row: str, *, ansi: bool = False) -> Query:
-    """Some query for a row."""
+def any_query(
+    chance: random.Random, row: str, name: str | None = None, *, ansi: bool = False
+) -> Query:
+    """Some query for a row, perhaps of a given table or view."""
     names = chance.choices([*TABLES, *VIEWS], k=2)
+    if name is not None:
+        names[0] = name
     form = chance.choice(FORMS)
     spelt = [spelled(chance, name, ansi=ansi) for name in names]
     text = form.format(*spelt, row)

@@ -6,15 +6,14 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.counter_clients import Judge
 from tests.real_mysql.counter_tables import (
     GENERATION,
@@ -23,6 +22,7 @@ from tests.real_mysql.counter_tables import (
     WHERE_VIEWS_LEAD,
     quoted_name,
 )
+from tests.real_mysql.routes import hang_up
 from tests.real_mysql.server import RealServer
 
 _TRIGGER: Final = (
@@ -34,6 +34,21 @@ _FOREIGN_KEY: Final = (
 )
 
 
+@dataclass
+class State:
+    """What decides which definition may come next.
+
+    Attributes:
+        tv_is_view: `tv` is a view now, not a table.
+        triggered: the trigger `comes` is there.
+        tied: the foreign key `dfk` is there.
+    """
+
+    tv_is_view: bool = False
+    triggered: bool = False
+    tied: bool = True
+
+
 class Definer:
     """Somebody at the primary itself, who defines things anew and anew.
 
@@ -42,28 +57,32 @@ class Definer:
         primary: where.
         seed: of the choices.
         pause: between two definitions, at most, s.
+        purges: whether it removes old binary logs, which a server that is away may need.
 
     Attributes:
+        lock: whoever holds it lets nothing be defined meanwhile.
         done: how often each was done.
         refused: what the server refused.
     """
 
-    def __init__(self, judge: Judge, primary: RealServer, seed: int, pause: float) -> None:
+    def __init__(
+        self, judge: Judge, primary: RealServer, seed: int, pause: float, *, purges: bool = True
+    ) -> None:
+        self.lock = threading.Lock()
+        self._purges = purges
         self._judge = judge
         self._primary = primary
         self._chance = random.Random(seed)
         self._pause = pause
         self._generation = 1
-        self._tv_is_view = self._triggered = False
-        self._tied = True
+        self._state = State()
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
     def run(self) -> None:
         """Define until all is over."""
-        with closing(self._primary.admin("app")) as connection:
-            self._connection: Connection[Cursor] = connection
-            self._run("SET lock_wait_timeout = 5")
+        with contextlib.ExitStack() as self._connections:
+            self._connect()
             acts: list[Callable[[], None]] = [
                 *[self._redefine_view] * 5,
                 *[self._exchange_names] * 4,
@@ -76,14 +95,33 @@ class Definer:
                 *(self._tagged, self._swap_in_one, self._temporary),
             ]
             while not self._judge.over.wait(self._chance.uniform(0, self._pause)):
-                act = self._chance.choice(acts)
-                try:
-                    act()
-                except pymysql.err.MySQLError as error:
-                    self.refused[f"{act.__name__}: {error!r}"] += 1
-                    self._run("ROLLBACK")
-                else:
-                    self.done[act.__name__.strip("_")] += 1
+                with self.lock:
+                    self._do(self._chance.choice(acts))
+
+    def _do(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except pymysql.err.MySQLError as error:
+            self.refused[f"{act.__name__}: {error!r}"] += 1
+            self._run("ROLLBACK")
+        else:
+            self.done[act.__name__.strip("_")] += 1
+
+    def _connect(self) -> None:
+        self._connection: Connection[Cursor] = self._primary.admin("app")
+        self._connections.callback(hang_up, self._connection)
+        self._run("SET lock_wait_timeout = 5")
+
+    @property
+    def state(self) -> State:
+        """What is defined at present; for who holds the lock."""
+        return replace(self._state)
+
+    def move(self, primary: RealServer, state: State) -> None:
+        """Go on at another server, where so much is defined; for who holds the lock."""
+        self._primary = primary
+        self._state = state
+        self._connect()
 
     def _run(self, *statements: str) -> None:
         with self._connection.cursor() as cursor:
@@ -118,25 +156,25 @@ class Definer:
             self._run("DROP TABLE d_last")
 
     def _table_or_view(self) -> None:
-        if self._tv_is_view:
+        if self._state.tv_is_view:
             self._run("DROP VIEW tv", "RENAME TABLE tv_table TO tv")
         else:
             table = self._chance.choice(["c3", "c2", "sw_a", "vr", "other.c1"])
             self._run("RENAME TABLE tv TO tv_table")
             self._run(f"CREATE VIEW tv AS SELECT id, ident, v FROM {table}")  # noqa: S608 - of the test
-        self._tv_is_view = not self._tv_is_view
+        self._state.tv_is_view = not self._state.tv_is_view
 
     def _trigger(self) -> None:
-        self._run("DROP TRIGGER comes" if self._triggered else _TRIGGER)
-        self._triggered = not self._triggered
+        self._run("DROP TRIGGER comes" if self._state.triggered else _TRIGGER)
+        self._state.triggered = not self._state.triggered
 
     def _foreign_key(self) -> None:
-        if self._tied:
+        if self._state.tied:
             self._run("ALTER TABLE dchi DROP FOREIGN KEY dfk")
         else:
             self._run("UPDATE dchi JOIN dpar USING (id) SET dchi.v = dpar.v")
             self._run("SET foreign_key_checks = 0", _FOREIGN_KEY, "SET foreign_key_checks = 1")
-        self._tied = not self._tied
+        self._state.tied = not self._state.tied
 
     def _truncate(self) -> None:
         self._run("TRUNCATE tr")
@@ -160,7 +198,7 @@ class Definer:
             with self._connection.cursor() as cursor:
                 cursor.execute("SHOW BINARY LOGS")
                 names = [str(row[0]) for row in cursor.fetchall()]
-            if len(names) > 4:
+            if self._purges and len(names) > 4:
                 self._run(f"PURGE BINARY LOGS TO '{names[-3]}'")
 
     def _maintain(self) -> None:
@@ -191,32 +229,55 @@ class Definer:
 
 
 class Delayer:
-    """Lets replicas fall behind and catch up, each in its own time.
+    """Lets replicas fall behind and catch up, each in its own time; perhaps it kills them, too.
 
     Args:
         judge: of the clients.
-        cluster: whose replicas.
+        replicas: which.
         seed: of the choices.
+        kills: whether it kills them and starts them again, the first one at once.
+
+    Attributes:
+        replicas: as above; for who holds the lock.
+        lock: whoever holds it finds them up and applying, and lets nothing befall them.
+        killed: how often one was killed and was up again.
+        stopped: how often an applier was stopped and started again.
     """
 
-    def __init__(self, judge: Judge, cluster: Cluster, seed: int) -> None:
+    def __init__(
+        self, judge: Judge, replicas: Sequence[RealServer], seed: int, *, kills: bool = False
+    ) -> None:
         self._over: threading.Event = judge.over
-        self._cluster = cluster
+        self.replicas = replicas
         self._chance = random.Random(seed)
+        self._kills = kills
+        self.lock = threading.Lock()
+        self.killed = self.stopped = 0
 
     def run(self) -> None:
         """Delay until all is over; then they are as late as they are."""
+        while not self._over.wait(self._chance.uniform(0.05, 1.0)):
+            with self.lock:
+                if self.replicas:
+                    self._delay(self._chance.choice(self.replicas))
+
+    def _delay(self, replica: RealServer) -> None:
         chance = self._chance
-        while not self._over.wait(chance.uniform(0.05, 1.0)):
-            replica = chance.choice(self._cluster.replicas)
-            if chance.random() < 0.15:
-                replica.set_source_delay(chance.choice([0, 0, 0, 1, 2]))
-                continue
+        if self._kills and (not self.killed or chance.random() < 0.06):
+            replica.kill()
+            self._over.wait(chance.choice([0, 0.2, 0.5, 1.5]))
+            replica.start()
+            replica.wait_receiving()
+            self.killed += 1
+        elif chance.random() < 0.15:
+            replica.set_source_delay(chance.choice([0, 0, 0, 1, 2]))
+        else:
             with replica.applier_stopped():
                 self._over.wait(chance.choice([0.05, 0.2, 0.5, 1.5]))
+            self.stopped += 1
 
     def end(self) -> None:
         """Replicas are on time again."""
-        for replica in self._cluster.replicas:
+        for replica in self.replicas:
             with contextlib.suppress(pymysql.err.MySQLError):
                 replica.set_source_delay(0)

@@ -5,11 +5,12 @@ clients read. The second waits for the clients' progress, not for time.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import REPLICATION_PASSWORD, REPLICATION_USER
 from tests.real_mysql.workload import TABLES, During, Workload
 
@@ -127,18 +128,31 @@ def _promote(cluster: Cluster, clients: Workload) -> None:
     cluster's attributes still name the servers as they were before.
     """
     clients.read_on(0.4)
-    old, new, other = cluster.primary, *cluster.replicas
-    old.query("SET GLOBAL super_read_only = ON")
+    hand_over(cluster)
+    clients.read_on(0.5)
+
+
+def hand_over(cluster: Cluster) -> None:
+    """Make the first replica the primary in good order, and let the others follow it."""
+    cluster.primary.query("SET GLOBAL super_read_only = ON")
     cluster.wait_caught_up()
-    for follower in (new, other):
-        follower.query("STOP REPLICA")
+    promote(cluster.replicas[0], [cluster.replicas[1], cluster.primary])
+
+
+def promote(new: RealServer, followers: Sequence[RealServer]) -> None:
+    """Let a server replicate from nobody and take writes, and others replicate from it.
+
+    What XA left prepared there is rolled back before anybody else can write.
+    """
+    new.query("STOP REPLICA")
     new.query("RESET REPLICA ALL")
-    for follower in (old, other):
+    for follower in followers:
+        follower.query("STOP REPLICA")
         follower.query(_FOLLOW, new.port)
         follower.query("START REPLICA")
     new.query("SET GLOBAL super_read_only = OFF")
+    new.roll_back_prepared()
     new.query("SET GLOBAL read_only = OFF")
-    clients.read_on(0.5)
 
 
 FREE = Disturbance("free", _as_it_is, _nothing)

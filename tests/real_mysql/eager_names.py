@@ -13,6 +13,7 @@ os.environ["TIDEGATE_PURE"] = "1"
 from proxy.cli import main
 from proxy.shared import catalogues
 
-if __name__ == "__main__":
+if __name__ in ("__main__", "__mp_main__"):  # in each of several workers, too
     catalogues._RENEW_S = 0.02
+if __name__ == "__main__":
     sys.exit(main())

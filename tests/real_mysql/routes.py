@@ -22,6 +22,9 @@ from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 from tests.support.history import ScopeKey
 
+_FIRST_ID = 0x4000_0000
+_IDS_OF_A_WORKER = 0x0100_0000
+
 USERS = {APP_USER: APP_PASSWORD, "app2": "app2-secret"}
 
 
@@ -168,6 +171,14 @@ def select(connection: Connection[Cursor], sql: str) -> int:
         cursor.execute(sql)
         ((value,),) = cursor.fetchall()
     return int(value)
+
+
+def worker_of(session: Connection[Cursor]) -> int:
+    """The number of the worker that serves a session."""
+    with session.cursor() as cursor:
+        cursor.execute("SHOW TIDEGATE SCOPES")
+        own, *_ = cursor.fetchall()
+    return (int(str(own[1])) - _FIRST_ID) // _IDS_OF_A_WORKER
 
 
 def hang_up(connection: Connection[Cursor]) -> None:

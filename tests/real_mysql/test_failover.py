@@ -10,10 +10,9 @@ from pymysql.connections import Connection
 from routing.consistency.decision import Scope
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
-from tests.real_mysql.disturbances import PROMOTED
+from tests.real_mysql.disturbances import PROMOTED, promote
 from tests.real_mysql.routes import ThroughTidegate, clients
 from tests.real_mysql.running_proxy import RunningProxy
-from tests.real_mysql.server import RealServer
 from tests.real_mysql.workload import Workload
 from tests.support.history_checker import check
 
@@ -30,17 +29,6 @@ def _eventually(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def _promote(cluster: Cluster, new: RealServer, other: RealServer) -> None:
-    cluster.primary.kill()
-    new.query("STOP REPLICA")
-    new.query("RESET REPLICA ALL")
-    new.query("SET GLOBAL super_read_only = OFF")
-    new.query("SET GLOBAL read_only = OFF")
-    other.query("STOP REPLICA")
-    other.query("CHANGE REPLICATION SOURCE TO SOURCE_PORT = %s", new.port)
-    other.query("START REPLICA")
 
 
 def _watched(cluster: Cluster, proxy: StartProxy, on_lost_writes: str) -> RunningProxy:
@@ -82,8 +70,9 @@ def test_what_the_new_primary_lacks_is_told_once(
     _value(writer, "INSERT INTO failover VALUES (2)")
     gtid = cluster.primary.value("SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, %s)", before)
     lost = gtid.rpartition(":")[2]
-    _promote(cluster, *cluster.replicas)
-    new = cluster.replicas[0]
+    new, other = cluster.replicas
+    cluster.primary.kill()
+    promote(new, [other])
 
     def promoted() -> bool:
         try:

@@ -24,7 +24,8 @@ from spark_jobs.verdict import Dependence, Verdict
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.server import RealServer
-from tests.real_mysql.test_table_histories import READS, _schema, histories, start
+from tests.real_mysql.table_histories import start
+from tests.real_mysql.test_table_histories import READS, _schema, histories
 from tests.spark_jobs.oracle import Record
 
 __all__ = ["_schema"]
@@ -140,7 +141,7 @@ def test_what_is_planted_in_a_real_run_is_found(
     for replica in replicas:
         replica.query("FLUSH BINARY LOGS")  # what made the schema is in a file of its own
     running = start(proxy, "eager_names", "50ms")
-    judge = histories(cluster, running, 0, READS)
+    judge = histories(cluster, running, 0, READS).judge
     assert not judge.stale
     cluster.wait_caught_up()
     running.stop()

@@ -16,6 +16,7 @@ from pymysql.cursors import Cursor
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.routes import worker_of
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.statements import run
 from tests.real_mysql.test_kept_primary import worker_pids
@@ -26,8 +27,6 @@ INSERT = "INSERT INTO shared VALUES ()"
 COUNT = "SELECT COUNT(*) FROM shared"
 OPTIONS = {"scope": "user", "wait_budget": "50ms", "workers": str(WORKERS)}
 READS = 200
-_FIRST_ID = 0x4000_0000
-_IDS_OF_A_WORKER = 0x0100_0000
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +35,6 @@ def _table(cluster: Cluster) -> None:
     cluster.primary.query("CREATE TABLE app.shared (id INT AUTO_INCREMENT PRIMARY KEY)")
     cluster.primary.query("GRANT SESSION_VARIABLES_ADMIN ON *.* TO app@'%'")
     cluster.wait_caught_up()
-
-
-def worker_of(session: Connection[Cursor]) -> int:
-    own, *_ = run(session, "SHOW TIDEGATE SCOPES")
-    return (int(str(own[1])) - _FIRST_ID) // _IDS_OF_A_WORKER
 
 
 def one_of_each(running: RunningProxy, stack: ExitStack) -> list[Connection[Cursor]]:
