@@ -221,6 +221,8 @@ def refuses(running: Running) -> bool:
         socket.create_connection(("127.0.0.1", running.port), timeout=60).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:
+        return False  # the listener was closed just then
     return False
 
 
