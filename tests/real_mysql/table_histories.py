@@ -29,6 +29,8 @@ PROOFS: Final = ("independent", "known", "waited", "primary")
 _STALLED_S: Final = 180
 """An applier that has half of a transaction, whose rest never comes, takes 60 s to stop."""
 _COMPARED: Final = 300
+_LOST: Final = 20
+"""So many writes at least are acknowledged that a new primary does not have."""
 _TABLES: Final = (
     "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS"
     " JOIN information_schema.TABLES USING (TABLE_SCHEMA, TABLE_NAME)"
@@ -146,7 +148,7 @@ class TableHistory:
 
     def hand_over(self) -> None:
         """The first replica becomes the primary in good order, while clients write."""
-        with self._held():
+        with self._held(self.definer, *self.delayers):
             hand_over(self._cluster)
             new, other = self._cluster.replicas
             self._go_on(new, [self._cluster.primary, other])
@@ -156,36 +158,39 @@ class TableHistory:
         """The primary is killed, and a replica takes over that lacks its last writes.
 
         Args:
-            unreplicated: so many reads are done while nothing is replicated any more, and writes
-                are acknowledged that will be lost.
+            unreplicated: so many reads are done while nothing is replicated any more, and at least
+                `_LOST` writes are acknowledged.
             told: whether the judge is told of what is lost.
         """
         old, (new, other) = self._cluster.primary, self._cluster.replicas
         self.judge.rare_at = math.inf  # else half of a large transaction is received, mostly
-        with self._held():
-            # The new primary has what the other has, and whole definitions.
-            other.query("STOP REPLICA IO_THREAD")
-            new.wait_for(old.gtid_executed)
-            new.query("STOP REPLICA IO_THREAD")
-            state = self.definer.state
-        self.read_on(unreplicated)
-        with self._held():
-            old.kill()
-            tried = self.judge.tried
-            self.until(lambda: self.judge.tried >= tried + 40)
-            new.wait_for(str(new.replica_status()["Retrieved_Gtid_Set"]))
-            if told:
-                self.judge.acknowledged.lose(*kept(new))
-            promote(new, [other])
-            self._go_on(new, [other])
-            self.definer.move(new, state)
+        with self._held(*self.delayers):  # a replica that is started again receives again
+            with self._held(self.definer):
+                # The new primary has what the other has, and whole definitions.
+                other.query("STOP REPLICA IO_THREAD")
+                new.wait_for(old.gtid_executed)
+                new.query("STOP REPLICA IO_THREAD")
+                state = self.definer.state
+            written = self.judge.writes.total()
+            self.read_on(unreplicated)
+            self.until(lambda: self.judge.writes.total() >= written + _LOST)
+            with self._held(self.definer):
+                old.kill()
+                tried = self.judge.tried
+                self.until(lambda: self.judge.tried >= tried + 40)
+                new.wait_for(str(new.replica_status()["Retrieved_Gtid_Set"]))
+                if told:
+                    self.judge.acknowledged.lose(*kept(new))
+                promote(new, [other])
+                self._go_on(new, [other])
+                self.definer.move(new, state)
         self.judge.rare_at = 0.0
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
-        """Nobody defines anything meanwhile, and replicas apply; clients go on."""
+    def _held(self, *workers: Definer | Delayer) -> Iterator[None]:
+        """A definer defines nothing meanwhile, replicas of a delayer apply; clients go on."""
         with ExitStack() as stack:
-            for worker in (self.definer, *self.delayers):
+            for worker in workers:
                 stack.enter_context(worker.lock)
             yield
 
