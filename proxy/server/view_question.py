@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _HINTS: Final = b"/*+ SET_VAR(sql_big_selects=1) SET_VAR(max_execution_time=5000) */"
 _LARGEST: Final = 3_000_000
-"""The most bytes of either column: each is read in one piece, and must fit into one packet of 16
+"""The most bytes of a column: each is read in one piece, and all must fit into one packet of 16
 MiB."""
 _OTHERS: Final = b"<>_utf8mb4'sys'"
 """The server's own schema of views: they are recognised by the schema's name."""
@@ -45,12 +45,10 @@ def _question(definition: bytes, *, tables: bool = False) -> bytes:
         b"%(tables)b LIMIT 1"
     ) % {b"others": _OTHERS, b"definition": definition, b"tables": _TABLES if tables else b""}
     size = str(_LARGEST).encode("ascii")
-    further = b",IF(LENGTH(%b)<%b,%b,NULL)"
-    more = further % (b"t", size, b"t") + further % (b"f", size, b"f") if tables else b""
-    more += b",@@transaction_isolation" if tables else b""
-    return (
-        b"SELECT %b n,IF(LENGTH(v)<%b,v,NULL),IF(LENGTH(u)<%b,u,NULL)%b FROM (%b) AS q LIMIT 1"
-    ) % (_HINTS, size, size, more, rows)
+    columns = (b"v", b"u", b"t", b"f") if tables else (b"v", b"u")
+    values = b",".join([b"IF(LENGTH(%b)<%b,%b,NULL)" % (name, size, name) for name in columns])
+    isolation = b",@@transaction_isolation" if tables else b""
+    return b"SELECT %b n,%b%b FROM (%b) AS q LIMIT 1" % (_HINTS, values, isolation, rows)
 
 
 QUESTION: Final = _question(b"VIEW_DEFINITION")

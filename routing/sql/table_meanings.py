@@ -86,57 +86,38 @@ def meanings(
         others = found.get(name, _NO_TABLES)
         found[name] = None if others is None or engine != _ENGINE else others | {table}
         yield None
-    changed: dict[Name, BaseTables | None] = {}
-    for child in parents:
-        changed[child] = _changed_with(child, parents, found)
-        yield None
-    found.update(changed)
     found.update(dict.fromkeys(views.keys() & found.keys()))  # of one of them the case differs
-    for view in views:
-        if view not in found:
-            found[view] = _read_by(view, views, found)
+    further = {child: parents[child] for child in parents if child in found} | {**views}
+    meant = dict(found)
+    for name in further:
+        meant[name] = _under(name, further, found)
         yield None
-    yield TableMeanings(found)
+    yield TableMeanings(meant)
 
 
-def _changed_with(
-    child: Name, parents: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
+def _under(
+    name: Name, further: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
 ) -> BaseTables | None:
-    """A table, and those whose changes cascade to it; None if one of them is not certain.
+    """The base tables that a name depends on; None if they are not certain.
 
     Whoever sees a table sees its foreign keys, and so all that they refer to. A table that is not
     seen may have parents of its own. More than `_MOST` are as good as all.
+
+    Args:
+        name: of a table or view.
+        further: what each view reads from, and the parents of tables that are found.
+        found: each base table, None where its name is not certain.
     """
     tables: set[TableName] = set()
-    seen = {child}
-    ahead = [child]
+    seen = {name}
+    ahead = [name]
     while ahead:
         name = ahead.pop()
-        read = found.get(name)
-        if read is None or len(seen) > _MOST:
+        own = found.get(name, _NO_TABLES)
+        if own is None or (name not in found and name not in further) or len(tables) > _MOST:
             return None
-        tables |= read
-        further = set(parents.get(name, ())) - seen
-        seen |= further
-        ahead += further
-    return frozenset(tables)
-
-
-def _read_by(
-    view: Name, views: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
-) -> BaseTables | None:
-    """The base tables under a view, through other views; None if they are not certain."""
-    tables: set[TableName] = set()
-    seen = {view}
-    ahead = [view]
-    while ahead:
-        for name in views[ahead.pop()]:
-            read = found.get(name)
-            if read is not None:
-                tables |= read
-            elif name in found or name not in views:
-                return None
-            elif name not in seen:
-                seen.add(name)
-                ahead.append(name)
+        tables |= own
+        more = set(further.get(name, ())) - seen
+        seen |= more
+        ahead += more
     return frozenset(tables)

@@ -13,6 +13,7 @@ from routing.sql.table_references import Name
 
 _still_required: Final = TransactionTables.still_required
 _add_rows: Final = TransactionTables.add_rows
+_under: Final = table_meanings._under
 
 
 def _not_read(
@@ -63,17 +64,17 @@ def _ahead(self: KnownTables, log: TransactionTables, topology: Topology) -> boo
 
 
 def _without_parents(
-    child: Name, parents: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
+    name: Name, further: Mapping[Name, Iterable[Name]], found: Mapping[Name, BaseTables | None]
 ) -> BaseTables | None:
     """Premise 2: a change of a parent does not change its children."""
-    return found.get(child)
+    return _under(name, {view: further[view] for view in further.keys() - found.keys()}, found)
 
 
 MUTANTS: Final[dict[str, tuple[object, str, object]]] = {
     "not read": (TransactionTables, "still_required", _not_read),
     "any tables": (TransactionTables, "still_required", _any_tables),
     "rows alone": (TransactionTables, "add_opaque", _rows_alone),
-    "without parents": (table_meanings, "_changed_with", _without_parents),
+    "without parents": (table_meanings, "_under", _without_parents),
     "in any order": (Topology, "follows_in_order", _in_any_order),
     "without definitions": (TransactionTables, "still_required", _without_definitions),
     "names for ever": (KnownTables, "_counts", _forever),

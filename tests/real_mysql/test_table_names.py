@@ -4,6 +4,7 @@ from __future__ import annotations  # Connection is generic for the type checker
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -167,6 +168,39 @@ def test_parents_count_whose_foreign_keys_cascade(cluster: Cluster) -> None:
         found = asked(session)
     for table, expected in GENERATIONS.items():
         assert told(found, f"TABLE {table}") == expected, table
+
+
+RULES = ("CASCADE", "SET NULL", "RESTRICT", "NO ACTION")
+
+
+def test_foreign_keys_of_all_rules(cluster: Cluster) -> None:
+    """Those of them that change the child count, whatever they refer to."""
+    expected: dict[str, set[str] | None] = {"orphan": None, "loose": {"loose", "old"}}
+    with closing(cluster.primary.admin("app")) as session:
+        run(session, "SET foreign_key_checks = 0, restrict_fk_on_non_standard_key = OFF")
+        run(session, "CREATE TABLE old (a INT PRIMARY KEY, b INT, INDEX (b))")
+        for number, (update, delete) in enumerate(product(RULES, repeat=2)):
+            name = f"young{number}"
+            run(
+                session,
+                f"CREATE TABLE {name} (a INT, FOREIGN KEY (a) REFERENCES old (a)"
+                f" ON UPDATE {update} ON DELETE {delete})",
+            )
+            cascades = not {update, delete} <= {"RESTRICT", "NO ACTION"}
+            expected[name] = {name, "old"} if cascades else {name}
+        run(
+            session,
+            "CREATE TABLE loose (b INT, FOREIGN KEY (b) REFERENCES old (b) ON DELETE CASCADE)",
+        )
+        run(
+            session,
+            "CREATE TABLE orphan (a INT, FOREIGN KEY (a) REFERENCES nobody (a) ON DELETE CASCADE)",
+        )
+        try:
+            found = asked(session)
+        finally:
+            run(session, f"DROP TABLE {', '.join(expected)}, old")
+    assert {name: told(found, f"TABLE {name}") for name in expected} == expected
 
 
 @pytest.mark.usefixtures("family")

@@ -239,6 +239,7 @@ def test_a_table_with_a_parent_that_is_not_seen_or_no_innodb_table_is_not_certai
     assert told("child", keys, TABLES) is None
     assert told("parent", keys, TABLES) is None
     assert told("alone", keys, TABLES) == {"alone"}
+    assert told("hidden", [["app", "hidden", "app", "parent"]], TABLES) is None
     heap = [["app", "parent", "MEMORY"], ["app", "child", "InnoDB"]]
     assert told("child", keys[:1], heap) is None
 
