@@ -246,13 +246,17 @@ def _connected(url: str) -> "SparkSession":
     """A session at a server of Spark Connect, which has its own settings, but for those of SQL."""
     from pyspark.sql import SparkSession
 
+    parts = urlsplit(url)
+    place = re.split(r"[;?]", parts.netloc.rpartition("@")[2])[0]  # a URL may hold a token
     try:
-        parts = urlsplit(url)
-        place = parts.hostname or "", parts.port or _CONNECT_PORT
         # PySpark would try for ten minutes.
-        socket.create_connection(place, _CONNECT_S).close()
-    except (OSError, ValueError) as error:
-        raise ConnectionError(f"no Spark Connect can be reached at {url}: {error}") from error
+        address = parts.hostname or "", parts.port or _CONNECT_PORT
+        socket.create_connection(address, _CONNECT_S).close()
+    except (OSError, ValueError):
+        raise ConnectionError(
+            f"no Spark Connect can be reached at {place}: start its server there, or give another "
+            f"address to --master, as sc://HOST:PORT (default: {_CONNECT_PORT})"
+        ) from None
     return SparkSession.builder.remote(url).config(map={**SQL_SETTINGS}).getOrCreate()
 
 

@@ -185,11 +185,15 @@ def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path:
 
 def test_without_a_server_of_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
-    port = reserve_port()
-    with pytest.raises(ConnectionError, match=f"no Spark Connect can be reached at sc://.*{port}"):
-        start_spark(tmp_path / "spark.log", f"sc://127.0.0.1:{port}")
-    with pytest.raises(ConnectionError, match="Port could not be cast to integer"):
-        start_spark(tmp_path / "spark.log", "sc://127.0.0.1:port")
+    place = f"127.0.0.1:{reserve_port()}"
+    for url in (f"sc://{place}", f"sc://{place}/;token=secret", f"sc://me:secret@{place}"):
+        with pytest.raises(ConnectionError, match=f"can be reached at {place}: start") as error:
+            start_spark(tmp_path / "spark.log", url)
+        assert "secret" not in str(error.value)
+    for place in ("127.0.0.1:port", "127.0.0.1:99999", "nobody.invalid", ""):
+        with pytest.raises(ConnectionError, match=f"can be reached at {place}: start") as error:
+            start_spark(tmp_path / "spark.log", f"sc://{place};token=secret")
+        assert "secret" not in str(error.value)
 
 
 @contextmanager
