@@ -35,10 +35,11 @@ def bounds(records: DataFrame) -> dict[tuple[int, int], int]:
     Returns:
         By (a, b): by how many µs clock a is ahead of clock b at most.
     """
-    told = "kind = 'statement' and own_gtids != '' or whole is not null"
+    has_set = "kind = 'statement' and own_gtids != '' or whole is not null"
     # A record that began before a step and ended after it has times of two clocks.
+    is_of_one_clock = "dispatched_us <= ended_us"
     tells = records.where(
-        f"role = 'primary' and server_uuid is not null and dispatched_us <= ended_us and ({told})"
+        f"role = 'primary' and server_uuid is not null and {is_of_one_clock} and ({has_set})"
     )
     seat = ("clock", *RUN, "server_uuid", "incarnation")
     spans = ("min(dispatched_us) as from_us", "max(ended_us) as to_us", "count(*) as records")
@@ -61,7 +62,7 @@ def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
         ("kind = 'statement' and own_gtids != ''", "own_gtids", "false"),
         ("whole is not null", "whole", "true"),
     )
-    told = ", ".join(
+    shown = ", ".join(
         f"if({where}, struct({gtids} as gtids, {is_whole} as is_whole), null)"
         for where, gtids, is_whole in sets
     )
@@ -88,7 +89,7 @@ def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
     return (
         tells.selectExpr("*", f"case {cases} end as seat")
         .where("seat is not null")
-        .selectExpr(*times[:-1], f"inline(array_compact(array({told})))")
+        .selectExpr(*times[:-1], f"inline(array_compact(array({shown})))")
         .selectExpr(*times, f"explode({items('gtids')}) as item")
         .selectExpr("*", f"explode({parts('item')}) as part")
         .selectExpr("*", "regexp_extract(part, ':([0-9]+(?:-[0-9]+)?)', 1) as span")

@@ -83,7 +83,7 @@ def _lapsed(
     """LAPSED of what the proxies' events show; None if they show nothing."""
     if suspects is None:
         events = procedure_events.happened(records, error_us)
-    elif suspects.reads is not None or suspects.liars:
+    elif suspects.has_events:
         events = procedure_events.of_suspects(records, suspects)
     else:
         return None

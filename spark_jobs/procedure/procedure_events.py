@@ -107,9 +107,11 @@ def of_suspects(records: DataFrame, suspects: Suspects) -> DataFrame:
         reads = suspects.reads.selectExpr(*RUN, "seq", "true as is_suspect")
         # Spark broadcasts them if they are few; a bad night may have millions.
         records = records.join(reads, [*RUN, "seq"], "left")
-    if suspects.liars:
+    if suspects.liars is None:
+        which |= dict.fromkeys((CLAIMED, ASKED), "true")
+    elif suspects.liars:
         of_liars = f"{backing.NUMBER} in ({', '.join(map(str, suspects.liars))})"
-        which |= {CLAIMED: of_liars, ASKED: of_liars}
+        which |= dict.fromkeys((CLAIMED, ASKED), of_liars)
     return happened(records, "0", which)
 
 

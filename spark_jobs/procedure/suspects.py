@@ -28,7 +28,7 @@ _FIRST: Final = 4
 """How many sets after a read's moment are tried; `run_procedure` tries at least as many."""
 
 _MOST: Final = 10_000
-"""Answers in so many groups at most are told apart from all others."""
+"""So many groups and servers at most are told apart from all others: each is in a query's text."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,25 @@ class Suspects:
         proxies: of these reads.
         groups: the numbers (`groups.number_of`) of the groups in which those of these reads are
             judged that must see what was seen before; None if there are too many.
-        liars: the numbers (`backing.NUMBER`) of servers that may be contradicted.
+        liars: the numbers (`backing.NUMBER`) of servers that may be contradicted; None if there are
+            too many.
         changed: servers (`false_proofs.SERVER`) of which a run counted many new incarnations.
     """
 
     reads: DataFrame | None
     proxies: Collection[str]
     groups: Collection[int] | None
-    liars: Collection[int]
+    liars: Collection[int] | None
     changed: Collection[tuple[str, int, str, str]]
 
     def __bool__(self) -> bool:
         """Whether there is anything to look at."""
-        return self.reads is not None or bool(self.liars) or bool(self.changed)
+        return self.has_events or bool(self.changed)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether some events of a proxy are to be gone through."""
+        return self.reads is not None or self.liars is None or bool(self.liars)
 
 
 def find(
@@ -82,14 +88,13 @@ def find(
     reads, proxies, seen_in, liars = found.selectExpr(
         f"count_if({is_read})",
         f"collect_set(if({is_read}, proxy, null))",
-        f"slice(collect_set(seen_in), 1, {_MOST + 1})",
-        f"collect_set({backing.SERVER})",
+        *(f"slice(collect_set({name}), 1, {_MOST + 1})" for name in ("seen_in", backing.SERVER)),
     ).collect()[0]
     return Suspects(
         reads=found.where(is_read).select(*RUN, "seq").distinct() if reads else None,
         proxies=sorted(proxies),
         groups=sorted(seen_in) if len(seen_in) <= _MOST else None,
-        liars=sorted(liars),
+        liars=sorted(liars) if len(liars) <= _MOST else None,
         changed=changed,
     )
 

@@ -18,7 +18,7 @@ from spark_jobs.promise import PROMISES, SCOPES
 from spark_jobs.reads import doubts, groups
 from spark_jobs.records.survey import Wanted
 from spark_jobs.running import Kind
-from spark_jobs.sql import all_of, among, literal
+from spark_jobs.sql import all_of, among
 from spark_jobs.tables.schema import READ
 
 OPENS, TELLS, WROTE, READS, ADDS = range(5)
@@ -99,7 +99,7 @@ def transform(
         rows.where("is_judged")
         .selectExpr("*", f"moment_us - {bound} as moment")
         .selectExpr(
-            f"{_group_of_read(wanted)} as `group`",
+            f"coalesce({groups.number_of_owed(wanted)}, 0L) as `group`",
             "if(owed_in = 'connection', seq, moment) as at",
             f"{READS} as what",
             f"struct({', '.join(kept)}) as read",
@@ -133,11 +133,6 @@ def _event(where: str, kind: str, what: int, at: str) -> str:
     group = groups.number_of(kind)
     fields = f"{group} as `group`, {at} as at, {what} as what, {in_cluster} as in_cluster"
     return f"if({where}, struct({fields}), null)"
-
-
-def _group_of_read(wanted: Mapping[str, Wanted]) -> str:
-    cases = " ".join(f"when {literal(kind)} then {groups.number_of(kind)}" for kind in wanted)
-    return f"case owed_in {cases} else 0L end"
 
 
 def _tells(name: str, error_us: int) -> str:

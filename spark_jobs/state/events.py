@@ -88,8 +88,8 @@ def asked(events: DataFrame, opened: DataFrame, turns: Turns) -> DataFrame:
         .select(*RUN, "seq", "server_uuid", "incarnation")
     )
     texts = whole.select(*RUN, "seq", "role", "dispatched_us", "ended_us", "whole")
-    told = texts.join(fn.broadcast(kept), [*RUN, "seq"])
-    return facts.make(ASKED, told, (*_SERVER, "dispatched_us", "ended_us"), {"gtids": "whole"})
+    bounding = texts.join(fn.broadcast(kept), [*RUN, "seq"])
+    return facts.make(ASKED, bounding, (*_SERVER, "dispatched_us", "ended_us"), {"gtids": "whole"})
 
 
 def reigned(survey: Survey, until_us: int, of: DataFrame) -> DataFrame:

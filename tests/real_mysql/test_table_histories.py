@@ -5,6 +5,7 @@ replicas lag and somebody else redefines views, exchanges tables, and adds and d
 foreign keys at the primary itself.
 """
 
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
@@ -84,8 +85,8 @@ def test_no_read_is_stale(
 def test_without_a_premise_reads_are_stale(
     cluster: Cluster, proxy: StartProxy, mutant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MUTANT", mutant)
     """Those mutants of the model that a few minutes of chance show."""
+    monkeypatch.setenv("MUTANT", mutant)
     judge = histories(cluster, start(proxy, "lax_tables", "50ms"), 1, READS_UNTIL_BROKEN).judge
     print("\n".join(judge.stale[:3]))
     assert judge.stale
@@ -163,6 +164,18 @@ def independent_again(history: TableHistory, running: RunningProxy) -> None:
     )
 
 
+def go_through(history: TableHistory, running: RunningProxy, change: Callable[[], object]) -> None:
+    """Let clients work before and after a change of the primary; no read may be stale."""
+    reads = DEEP_READS // 4
+    history.run(
+        lambda: history.read_on(reads // 2),
+        change,
+        lambda: independent_again(history, running),
+        lambda: history.until(lambda: enough(history, running, reads)),
+    )
+    sound(history, running, reads)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(10))
@@ -171,14 +184,7 @@ def test_no_read_is_stale_across_a_promotion(
 ) -> None:
     """In good order: nothing that was acknowledged is lost."""
     running, history = before_failover(cluster, proxy, seed)
-    reads = DEEP_READS // 4
-    history.run(
-        lambda: history.read_on(reads // 2),
-        history.hand_over,
-        lambda: independent_again(history, running),
-        lambda: history.until(lambda: enough(history, running, reads)),
-    )
-    sound(history, running, reads)
+    go_through(history, running, history.hand_over)
     assert running.metric("tidegate_promotions_total") == WORKERS
     assert running.metric("tidegate_lost_transactions_total") == 0
     assert history.judge.codes.keys() <= DURING_PROMOTION, history.judge.errors
@@ -192,14 +198,7 @@ def test_no_read_is_stale_but_for_lost_writes(
 ) -> None:
     """The primary is killed amid writes and definitions, of which the new one lacks the last."""
     running, history = before_failover(cluster, proxy, seed)
-    reads = DEEP_READS // 4
-    history.run(
-        lambda: history.read_on(reads // 2),
-        lambda: history.fail_over(400),
-        lambda: independent_again(history, running),
-        lambda: history.until(lambda: enough(history, running, reads)),
-    )
-    sound(history, running, reads)
+    go_through(history, running, lambda: history.fail_over(400))
     assert history.judge.acknowledged.lost > 0
     assert running.metric("tidegate_lost_transactions_total") > 0
     assert history.judge.codes[LOST] > 0

@@ -45,7 +45,9 @@ class Steps:
 
 
 @pytest.mark.deep  # test_plain_reads.py compares whole audits, the procedure among it
-def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Path) -> None:
+def test_what_is_left_for_the_judge_of_steps(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from spark_jobs.audit import judgement
     from spark_jobs.clocks import clocks
     from spark_jobs.procedure import suspects
@@ -116,9 +118,15 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
     timed, known = judgement.prepared(once, clocks.learn(once.records), 0, tmp_path / "rows", [])
     found = suspects.find(timed, known, [], tmp_path / "rows")
     assert found.reads is not None
+    assert found.liars is not None
     assert {row.seq for row in found.reads.collect()} == steps.left
     liars = timed.where(f"{backing.NUMBER} in ({', '.join(map(str, found.liars))})")
     of_other = liars.where("run = 'b1'").select("server_uuid", "incarnation").distinct()
     expected = {(UUID["r2"], 1), (UUID["other"], 1), (UUID["r1"], 2)}
     assert {tuple(row) for row in of_other.collect()} == expected
+    compared.agree()
+    monkeypatch.setattr(suspects, "_MOST", 0)  # of too many, each answer and claim is looked at
+    many = suspects.find(timed, known, [], tmp_path / "rows")
+    assert many
+    assert (many.groups, many.liars) == (None, None)
     compared.agree()

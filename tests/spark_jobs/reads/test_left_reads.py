@@ -381,9 +381,8 @@ def test_what_is_plain_and_what_is_left(groups: object, looked: Looked) -> None:
     assert looked.whole[name] == expected
 
 
-@pytest.mark.parametrize("groups", [in_groups_of_long_ago], ids=["long ago"])
-def test_divided_groups_owe_what_was_written_before(groups: object, looked: Looked) -> None:
-    name, expected = looked.expected[groups]
+def test_divided_groups_owe_what_was_written_before(looked: Looked) -> None:
+    name, expected = looked.expected[in_groups_of_long_ago]
     assert looked.divided[name] == expected
 
 
