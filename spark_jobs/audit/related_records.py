@@ -11,7 +11,7 @@ from pyspark.sql import functions as fn
 from spark_jobs.tables.report_schema import SCENE
 
 _READ = ("proxy", "worker", "run", "seq")
-_STORY = SCENE.names[len(_READ) + 1 : -1]
+_STORY: Final = SCENE.names[len(_READ) + 1 : -1]
 
 
 def transform(records: DataFrame, reads: DataFrame) -> DataFrame:
@@ -39,7 +39,9 @@ _NAMES: Final = {
     "by_user": "user",
     "by_worker": "worker",
     "by_server": "server_uuid",
-    **{name: name for name in ("digest", "server", "role", "proof")},
+    # What stands for records of days before does not have its server's name.
+    "server": "coalesce(server, server_uuid)",
+    **{name: name for name in ("digest", "role", "proof")},
     **{name: name for name in ("arrived_us", "dispatched_us", "ended_us")},
 }
 
@@ -60,14 +62,15 @@ def _sources(shown: DataFrame, reads: DataFrame) -> DataFrame:
 
 
 def _evidence(shown: DataFrame, reads: DataFrame) -> DataFrame:
-    asked = reads.selectExpr(
-        *_READ, "server_uuid as of_server", "dispatched_us as from_us", "ended_us as until_us"
-    )
+    names = {"of_server": "server_uuid", "named": "server"}
+    names |= {"from_us": "dispatched_us", "until_us": "ended_us"}
+    asked = reads.selectExpr(*_READ, *(f"{name} as {alias}" for alias, name in names.items()))
     same = (
         "by_proxy = proxy and by_worker = worker and by_run = run and by_server = of_server "
         "and by_seq != seq"
     )
-    story = f"struct({', '.join(_STORY)}, shown as gtids)"
+    own = ", ".join(name for name in _STORY if name != "server")
+    story = f"struct({own}, named as server, shown as gtids)"
     before, after = (
         f"{function}(if({when}, {story}, null), if({when}, ended_us, null))"
         for function, when in (("max_by", "ended_us <= from_us"), ("min_by", "ended_us > until_us"))

@@ -122,16 +122,20 @@ def _source(source: Row, now_us: int, read: Row | None = None) -> str:
 
 
 def _by(source: Row, read: Row | None = None) -> str:
-    """Say which record named GTIDs, without what it shares with the read."""
+    """Say which record named GTIDs, without what it shares with the read.
+
+    What a day's state knows of the days before stands for many records, and has no number of any.
+    """
     seq, run, session = source.number("seq"), source.text("run"), source.number("session")
-    where = f"record {seq}"
+    where = f"record {seq}" if seq > 0 else "before the day"
     if read is None or run != read.text("run"):
         where = f"run {run}, {where}"
     if source.text("how") == "had":
         return f" ({where})"
     if read is None or (run, session) != (read.text("run"), read.number("session")):
         where = f"session {session}, {where}"
-    return f" by {_digest(source)} ({where})"
+    whom = _digest(source) if seq > 0 else "statements"
+    return f" by {whom} ({where})"
 
 
 def _digest(statement: Row) -> str:

@@ -1,4 +1,4 @@
-"""Nights: each judges a day, and those before it anew whose segments came late."""
+"""Nights: each judges a day, and leaves to the next one what that has to know of the past."""
 
 import fcntl
 from pathlib import Path
@@ -9,15 +9,17 @@ import pytest
 from examples.audit_queries import answers
 from spark_jobs import nightly
 from spark_jobs.day import HOUR_US, Day
+from spark_jobs.store.store import Store
 from tests.spark_jobs.audit_tables import columns, documented
 from tests.spark_jobs.binary_log import binary_log
+from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.routing_log import UUID, Clock, Run, save
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 P = UUID["primary"]
-DAY = Day.parse("2026-11-30")
+DAY = Day.parse("2026-10-05")
 
 
 @pytest.fixture
@@ -27,13 +29,12 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
-def segment(log: Path, run: Run, day: Day, number: int) -> Path:
+def segment(log: Path, run: Run, day: Day, number: int) -> list[Record]:
     """Write what a run has recorded since the last one as its next segment."""
     (path,) = save(log, run, day=str(day), suffix=f".{number}")
-    named = path.with_name(f"gate-0-{run.name}-{number}.jsonl")
-    path.rename(named)
-    run.records.clear()
-    return named
+    path.rename(path.with_name(f"gate-0-{run.name}-{number}.jsonl"))
+    records, run.records = run.records, []
+    return records
 
 
 def night(log: Path, day: Day, *options: str) -> int:
@@ -49,7 +50,9 @@ def test_a_night(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pytest.importorskip("pyarrow")
+    from tests.spark_jobs.test_simulation import said_of
+    from tests.spark_jobs.without_spark import audit
+
     monkeypatch.setattr("spark_jobs.store.store.BATCH_BYTES", 1)  # a take for each segment
     log, out = tmp_path / "log", tmp_path / "log" / "_audit"
     run = Run(clock=Clock(DAY.begin_us - HOUR_US))
@@ -66,7 +69,7 @@ def test_a_night(
     run.waited(7, "r1", f"{P}:7")  # before it was applied there: of the day before
     run.clock.now = DAY.begin_us - 200
     write(8, 2_000)  # arrived the day before, committed on the day
-    segment(log, run, DAY.before, 1)
+    records = segment(log, run, DAY.before, 1)
     run.clock.now = DAY.begin_us + HOUR_US
     run.waited(7, "r1", f"{P}:6-8")
     run.waited(7, "r1", f"{P}:6")  # what was written the day before is still owed
@@ -76,7 +79,7 @@ def test_a_night(
     run.waited(7, "r1", f"{P}:6-10")  # before it was applied there
     run.clock.now += 5_000_000
     run.waited(7, "r1", f"{P}:6-10")
-    segment(log, run, DAY, 2)
+    records += segment(log, run, DAY, 2)
     place = tmp_path / "binlogs" / UUID["r1"]
     place.mkdir(parents=True)
     (place / "binlog.000001").write_bytes(binary_log(committed))
@@ -93,7 +96,7 @@ def test_a_night(
         "see. 1 WAIT ended before the replica had applied the transactions that were waited for."
         "\n\n"
         "r1:3306 answered reads after a WAIT for fewer transactions than they had to see.\n"
-        "1 read may have been stale, at 2026-11-30 "
+        f"1 read may have been stale, at {DAY} "
     ) in told.out
     assert told.out.endswith(
         "\n\nBinary logs: 4 transactions in 1 file. No record names 1 transaction of these.\n"
@@ -103,7 +106,7 @@ def test_a_night(
     newest = (out / "report.md").read_text()
     assert newest == report.replace(f"`{kept}/report.html`", f"`{out}/report.html`")
     assert (kept / "report.html").read_text().startswith("<!doctype html>")
-    assert "2026-11-29 was read as a warm-up, and not judged." in report
+    assert f"{DAY.before} was read as a warm-up, and not judged." in report
     assert "6 statements in 1 run" in report
     assert len(list((out / "store" / "records").glob("take=*"))) == 2
     assert spark.read.parquet(str(kept / "reads")).count() == 4
@@ -117,6 +120,26 @@ def test_a_night(
     promised = answered["Was every promise kept, day by day?"]
     assert sum(row.reads for row in promised) == 4
     assert sum(row.broken for row in promised) == 1
+
+    # All that the night after has to know of the past is in the state.
+    Store(out / "store").prune(DAY.end_us)
+    run.clock.now = DAY.after.begin_us + HOUR_US
+    run.known(7, "r1", f"{P}:1-10")  # shown by a WAIT of the day before
+    run.known(7, "r1", f"{P}:1-9")
+    run.known(7, "r1", f"{P}:1-11")
+    records += segment(log, run, DAY.after, 3)
+    assert night(log, DAY.after) == 1
+    told = capsys.readouterr()
+    assert f"missing   {P}:10\n" in told.out
+    assert "acknowledged 86,400 s earlier by statements (before the day)\n" in told.out
+    kept = out / "days" / f"date={DAY.after}" / "judgement=1"
+    page = (kept / "report.html").read_text()
+    assert "r1:3306 says for the last time before the read that it has" in page
+    began = f"The judgement began with the state at the end of {DAY}."
+    assert began in (kept / "report.md").read_text()
+    assert began not in report
+    found = said_of(spark.read.parquet(str(kept / "reads")).collect())
+    assert found == audit(records, 0, (DAY.after.begin_us, DAY.after.end_us)).reads
 
 
 def test_two_audits_do_not_write_to_one_directory(

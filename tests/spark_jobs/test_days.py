@@ -33,10 +33,12 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def slowed() -> list[Record]:
-    """A simulated log with two failovers that takes three days."""
+    """A simulated log with two failovers and violations that takes three days."""
     simulation = Simulation(3, sessions=9)
     simulation.run(300, failover=True)
-    log = [record for run in simulation.finish() for record in run.records]
+    runs = simulation.finish()
+    simulation.spoil(2)
+    log = [record for run in runs for record in run.records]
     begin = min(_us(it, "arrived_us") for it in log)
     end = max(_us(it, "arrived_us") for it in log)
     times = (3 * DAY_US - 2 * HOUR_US) // (end - begin)
@@ -73,15 +75,15 @@ def whole(log: list[Record], day: Day) -> Audited:
     return audit(its, 0, (day.begin_us, day.end_us))
 
 
+@pytest.mark.deep
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("shared")
-@pytest.mark.parametrize("nights", [2, pytest.param(3, marks=pytest.mark.deep)])
-def test_nights_with_states(tmp_path: Path, nights: int) -> None:
+def test_nights_with_states(tmp_path: Path) -> None:
     log, folder, out = slowed(), tmp_path / "log", tmp_path / "out"
     for day in DAYS:
         save(log, folder, day)
-    for day in DAYS[:nights]:
+    for day in DAYS:
         nightly.main(["--log", str(folder), "--out", str(out), "--date", str(day)])
         kept = out / "days" / f"date={day}" / "judgement=1"
         expected = whole(log, day)

@@ -25,9 +25,10 @@ from tests.spark_jobs.routing_log import save
 from tests.spark_jobs.simulation import PROMISES, Simulation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from spark_jobs.audit.log import Log
+    from tests.spark_jobs.without_spark import Key, Said
 
 DAY = Day.parse("2026-11-30")
 
@@ -322,7 +323,8 @@ def test_an_error_of_the_log_is_told_as_such(
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> None:
-    from tests.spark_jobs.test_simulation import judge
+    from tests.spark_jobs import without_spark
+    from tests.spark_jobs.test_simulation import logged, said_of
 
     simulation = Simulation(23)
     simulation.run(500, failover=False)
@@ -343,24 +345,18 @@ def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> N
     # `file:` stands in for what only Spark can read.
     chosen = Options(log=f"file:{log}", out=out, live=True)
 
-    def look() -> list[tuple[object, ...]]:
+    def look() -> "dict[Key, Said]":
         its = Live(spark, chosen, Progress(), clock=lambda: (DAY.begin_us + HOUR_US) / 1e6)
         its.follow({"availableNow": True}).awaitTermination()
-        return said(spark.read.parquet(str(out / "reads")))
-
-    def said(judged: "DataFrame") -> list[tuple[object, ...]]:
-        columns = ("proxy", "run", "seq", "verdict", "finding", "missing", "claimed", "shown")
-        return sorted(map(tuple, judged.select(*columns).collect()), key=repr)
+        return said_of(spark.read.parquet(str(out / "reads")).collect())
 
     first = look()
     for path in waiting:
         path.rename(log / "date=2026-11-30" / path.name)
     second = look()
-    (tmp_path / "scratch").mkdir()
-    whole = said(judge(spark, log, tmp_path / "scratch")[0])
-    assert second == whole
+    assert second == without_spark.audit(logged(log)).reads
     assert len(planted) == len(PROMISES)
-    assert {(row[1], row[2]) for row in second if row[3] == Verdict.VIOLATION} == set(planted)
+    broken = {key[2:] for key, read in second.items() if read.verdict == Verdict.VIOLATION}
+    assert broken == set(planted)
     assert len(first) < len(second)
-    undecided = [row for row in first if row[3] == Verdict.NOT_JUDGED]
-    assert undecided
+    assert any(read.verdict == Verdict.NOT_JUDGED for read in first.values())

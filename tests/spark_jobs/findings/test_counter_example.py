@@ -25,6 +25,10 @@ from tests.spark_jobs.found import GTID, missed, read
             missed("had", run="b2", session=0),
             f"  had       {GTID}:7, told by the primary 2.50 ms earlier (run b2, record 4)\n",
         ),
+        (
+            missed(seq=-3),
+            f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by statements (before the day)\n",
+        ),
     ],
 )
 def test_a_counter_example_tells_who_named_what_is_missing(
