@@ -3,6 +3,7 @@
 import os
 import signal
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -296,17 +297,17 @@ def test_a_signal_ends_it(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_of_the_log_is_told_as_such(
     view: View, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = view.nights.write("a", "2026-11-22T05")
+    path = view.nights.write("a", "2026-11-30T05")
     monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
     monkeypatch.setattr(nightly, "start_spark", lambda *_: Query())
-    monkeypatch.setattr("spark_jobs.live.time.time", lambda: hour_us("2026-11-22T06") / 1e6)
+    monkeypatch.setattr(live, "Live", partial(Live, clock=lambda: hour_us(view.hour) / 1e6))
 
     def follow(its: Live, _trigger: object) -> Query:
         from pyspark.errors import StreamingQueryException
 
         class Failing(Query):
             def awaitTermination(self, _timeout: float) -> bool:  # noqa: N802 - Spark's name
-                path.write_text("2026-11-22T04")
+                path.write_text("2026-11-30T04")
                 try:
                     its.look()
                 except OSError as error:
