@@ -16,10 +16,12 @@ from routing.session.variables import (
     FLAGS,
     NOT_CARRIED,
     PINNING,
+    SWE7,
     SWITCH,
     TRACKING,
     character_set,
     collation_of,
+    has_letters_for_signs,
     literal_of,
     pins,
     switched,
@@ -203,12 +205,21 @@ def _carry(name: str, literal: str, state: Session) -> None:
         if not state.lexer_modes.known:
             state.pins.acquire(PinReason.VARIABLE, name)
             return
+    state.pins.release(PinReason.VARIABLE, name)
     if name in _CHARACTER_SETS:
         state.pins.release(PinReason.VARIABLE, "names")
-    state.pins.release(PinReason.VARIABLE, name)
+        _pin_client_set(literal, state)
     if name == "character set":
         literal = character_set(literal, state.schema)
     state.set_variable(name, literal)
+
+
+def _pin_client_set(literal: str, state: Session) -> None:
+    """Keep a session on the primary while its client's texts look like others."""
+    if has_letters_for_signs(literal):
+        state.pins.acquire(PinReason.VARIABLE, SWE7)
+    else:
+        state.pins.release(PinReason.VARIABLE, SWE7)
 
 
 def _carry_switch(literal: str, state: Session) -> None:

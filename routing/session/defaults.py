@@ -25,8 +25,10 @@ from routing.session.variables import (
     LATER,
     OF_SERVERS,
     PINNING,
+    SWE7,
     SWITCH,
     exact,
+    has_letters_for_signs,
     literal_of,
     pins,
 )
@@ -137,6 +139,8 @@ def defaults_of(row: bytes) -> Defaults:
         for name, value in values.items()
         if value != _ABSENT and literal_shown(name, value) is None
     ]
+    if has_letters_for_signs(values[_CLIENT]):
+        pinning.append(SWE7)
     return Defaults(row, values, tuple(pinning), values[_TIME] != "0")
 
 

@@ -179,6 +179,22 @@ def is_wide(literal: str) -> bool:
     return literal.strip("'\"").lower() in ("ucs2", "utf16", "utf16le", "utf32")
 
 
+SWE7: Final = "character_set_client swe7"
+"""Stands for that value of the variable, which keeps a session on the primary."""
+
+
+def has_letters_for_signs(literal: str) -> bool:
+    """Whether a client's character set has letters where ASCII has signs.
+
+    Only swe7 has (9.7.4): there a brace is a letter, so that names and calls look like others here.
+
+    Args:
+        literal: the character set, perhaps with a COLLATE behind it.
+    """
+    words = literal.lower().split()
+    return bool(words) and words[0].strip("'\"") == "swe7"
+
+
 def switched(literal: str, flags: str) -> tuple[str, str] | None:
     """What a new value of optimizer_switch makes of the flags that were set before.
 

@@ -39,7 +39,8 @@ __all__ = ["MODE_ANSI_QUOTES", "MODE_NO_BACKSLASH_ESCAPES"]
 
 MODE_UTF8: Final = 4
 """character_set_client is one of `UTF8_COMPATIBLE`. Without this flag text outside ASCII is read
-only as far as every character set reads it alike (but for swe7, which has letters for `{|}~`)."""
+only as far as every character set reads it alike (but for swe7, which has letters for `{|}~`, and
+keeps a session on the primary)."""
 MODES: Final = 8
 """Number of combinations of mode flags."""
 

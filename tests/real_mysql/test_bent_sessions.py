@@ -81,7 +81,8 @@ def character_sets(cluster: Cluster) -> list[str]:
 def settings_of_clients(cluster: Cluster) -> list[str]:
     """What a client may set, of which replicas are told most."""
     settings = [f"SET {other}" for other in OTHERS]
-    settings += [f"SET NAMES {name}" for name in character_sets(cluster) if name not in WIDE]
+    others = (*WIDE, "swe7")  # swe7 keeps a session on the primary
+    settings += [f"SET NAMES {name}" for name in character_sets(cluster) if name not in others]
     for name in ODD:
         settings += [
             f"SET character_set_connection = {name}",

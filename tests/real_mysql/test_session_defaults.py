@@ -489,7 +489,9 @@ def test_every_character_set_is_the_same_on_a_replica(
         for _ in range(2):
             expected = [payload for _, payload in direct.query(SETS)]
             assert [payload for _, payload in client.query(SETS)][:-1] == expected[:-1], number
-            assert served(client) == "replica"
+            # In swe7 texts do not say what they seem to. A reset ends it.
+            is_odd = direct.rows("SELECT @@character_set_client") == [[b"swe7"]]
+            assert served(client) == ("primary" if is_odd else "replica"), number
             for connection in (direct, client):
                 reset(connection)
     direct.close()

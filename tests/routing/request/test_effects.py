@@ -219,6 +219,9 @@ def test_malformed_trackers(session: PrimarySession, block: bytes) -> None:
         "SET time_zone = @tz",
         "SET @@SESSION.max_join_size = 1 + 1",
         "SET NAMES latin1, time_zone = @tz",
+        "SET NAMES 'swe7' COLLATE swe7_bin",
+        "SET CHARACTER SET swe7",
+        "SET character_set_client = SWE7",
         "SELECT 1; CREATE TEMPORARY TABLE t (id INT)",
     ],
 )
@@ -739,6 +742,23 @@ def test_what_a_program_sets_is_carried(session: PrimarySession) -> None:
     assert session.state.variables == {"sql_mode": "'ANSI_QUOTES'", "lc_time_names": "'de_DE'"}
     assert session.state.lexer_modes.flags & MODE_ANSI_QUOTES
     assert session.state.pins.text == "unknown"  # it may also have made a temporary table
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET NAMES utf8mb4",
+        "SET CHARACTER SET latin1",
+        "SET character_set_client = latin1",
+        "SET NAMES swe7, character_set_client = latin1",
+    ],
+)
+def test_a_client_that_leaves_swe7_leaves_the_primary(session: PrimarySession, sql: str) -> None:
+    told = variable_trackers(character_set_client="swe7")
+    session.succeed("SET character_set_client = @x", told, CHANGED)
+    assert session.state.pins.reasons
+    session.succeed(sql)
+    assert not session.state.pins.reasons
 
 
 def test_sql_mode_is_known_by_its_tracker(session: PrimarySession) -> None:

@@ -89,6 +89,7 @@ def test_a_server_that_does_not_say_is_told_nothing() -> None:
         ({"time_zone": "it's"}, "time_zone"),
         ({"optimizer_switch": "a=on',sql_log_bin='0"}, "optimizer_switch"),
         ({"collation_connection": "a,b=1"}, "collation_connection"),
+        ({"character_set_client": "swe7"}, "character_set_client swe7"),
     ],
 )
 def test_what_cannot_be_told_keeps_the_session_on_the_primary(
