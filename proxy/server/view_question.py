@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _HINTS: Final = b"/*+ SET_VAR(sql_big_selects=1) SET_VAR(max_execution_time=5000) */"
 _LARGEST: Final = 3_000_000
 """The most bytes of a column: each is read in one piece, and all must fit into one packet of 16
-MiB."""
+MiB. What is longer is NULL, and so is what is longer than the server's max_allowed_packet."""
 _OTHERS: Final = b"<>_utf8mb4'sys'"
 """The server's own schema of views: they are recognised by the schema's name."""
 
@@ -26,8 +26,8 @@ _TABLES: Final = (
     b" FROM information_schema.TABLES WHERE TABLE_TYPE<>_utf8mb4'VIEW' AND TABLE_SCHEMA NOT IN"
     b" (_utf8mb4'mysql',_utf8mb4'sys',_utf8mb4'performance_schema',_utf8mb4'information_schema'))"
     b" AS t,"
-    b"(SELECT COALESCE(CAST(JSON_ARRAYAGG(JSON_ARRAY(CONSTRAINT_SCHEMA,TABLE_NAME,"
-    b"UNIQUE_CONSTRAINT_SCHEMA,REFERENCED_TABLE_NAME)) AS BINARY),CAST(_utf8mb4'[]' AS BINARY))"
+    b"(SELECT IF(COUNT(*)=0,CAST(_utf8mb4'[]' AS BINARY),CAST(JSON_ARRAYAGG(JSON_ARRAY("
+    b"CONSTRAINT_SCHEMA,TABLE_NAME,UNIQUE_CONSTRAINT_SCHEMA,REFERENCED_TABLE_NAME)) AS BINARY))"
     b" FROM information_schema.REFERENTIAL_CONSTRAINTS"
     b" WHERE NOT (UPDATE_RULE IN (_utf8mb4'NO ACTION',_utf8mb4'RESTRICT')"
     b" AND DELETE_RULE IN (_utf8mb4'NO ACTION',_utf8mb4'RESTRICT'))) AS f"

@@ -230,3 +230,28 @@ def test_a_table_whose_parents_an_account_does_not_see_is_not_certain(
         found = asked(session)
     for table, tables in expected.items():
         assert told(found, f"TABLE app.{table}") == tables, table
+
+
+@pytest.mark.parametrize("packet", [1 << 20, 4096])
+def test_foreign_keys_that_do_not_fit_into_a_packet_are_not_taken_for_none(
+    cluster: Cluster, packet: int
+) -> None:
+    """A server gives NULL where a value is longer than max_allowed_packet."""
+    child, parent = "c" * 50, "p" * 50
+    keys = ",".join(f"FOREIGN KEY (a) REFERENCES {parent} (a) ON DELETE CASCADE" for _ in range(40))
+    primary = cluster.primary
+    with closing(primary.admin("app")) as session:
+        run(session, f"CREATE TABLE {parent} (a INT PRIMARY KEY)")
+        run(session, f"CREATE TABLE {child} (a INT PRIMARY KEY, {keys})")
+        run(session, "CREATE USER narrow IDENTIFIED BY 'narrow'")
+        try:
+            for table in (child, parent):
+                run(session, f"GRANT SELECT ON app.{table} TO narrow")
+            run(session, f"SET GLOBAL max_allowed_packet = {packet}")
+            with closing(primary.connect(user="narrow", password="narrow")) as narrow:
+                found = asked(narrow)
+        finally:
+            run(session, "SET GLOBAL max_allowed_packet = DEFAULT")
+            run(session, "DROP USER narrow")
+            run(session, f"DROP TABLE {child}, {parent}")
+    assert told(found, f"TABLE {child}") == ({child, parent} if packet > 4096 else None)
