@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from protocol.constants import Command
 from proxy.server.view_question import QUESTION, TABLES_QUESTION, WITH_TABLES
 from proxy.server.view_question import read as read_answer
 from routing.sql.catalogue import Catalogue, Definition, read
@@ -168,6 +169,21 @@ def test_parents_count_whose_foreign_keys_cascade(cluster: Cluster) -> None:
         found = asked(session)
     for table, expected in GENERATIONS.items():
         assert told(found, f"TABLE {table}") == expected, table
+
+
+@pytest.mark.usefixtures("family")
+@pytest.mark.parametrize("reset", [False, True])
+def test_what_cascades_locks_the_definitions_of_all_that_it_may_change(
+    cluster: Cluster, reset: bool
+) -> None:
+    """So no foreign key goes between what it has cascaded and the commit of that."""
+    with closing(cluster.primary.admin("app")) as session:
+        run(session, "INSERT INTO elder VALUES (1)")
+        run(session, "INSERT INTO parent VALUES (1)")
+        if reset:
+            session._execute_command(Command.COM_RESET_CONNECTION, b"")  # type: ignore[attr-defined]
+            session._read_ok_packet()  # type: ignore[attr-defined]
+        assert locked(session, "DELETE FROM elder") == {"elder", "parent", "child", "guest"}
 
 
 RULES = ("CASCADE", "SET NULL", "RESTRICT", "NO ACTION")

@@ -251,6 +251,49 @@ def follow(cluster: Cluster, story: Callable[[Follower], Awaitable[None]], **opt
     asyncio.run(whole())
 
 
+ODD_NAMES = (
+    "a`b", 'a"b', "a\\b", "a.b", "a/b", "a b", "a'b", "a\tb", "a\x01b", "a@b", "a@002db", "1",
+    "{a}", "#sql-x", "#mysql50#a-b", "a#P#p0", "FTS_0001_CONFIG", "select", "x" * 64, "PLAIN",
+    "é", "É", "e\u0301", "\u0130", "\u0131", "\u212a", "\u1e9e", "\u4e2d" * 40, "\uffee",
+)  # fmt: skip
+ODD_SCHEMAS = ("a`b", "a.b", "a/b", "a@b", "é", "#sql-x", "App")
+
+
+@pytest.mark.usefixtures("behind")
+def test_the_log_has_the_names_that_the_dictionary_has(cluster: Cluster) -> None:
+    def quoted(name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    names = [("app", name) for name in ODD_NAMES] + [(name, "t") for name in ODD_SCHEMAS]
+    tables = [f"{quoted(schema)}.{quoted(table)}" for schema, table in names]
+
+    async def story(follower: Follower) -> None:
+        await follower.active()
+        await follower.run(*[f"CREATE DATABASE {quoted(name)}" for name in ODD_SCHEMAS])
+        await follower.run(*[f"CREATE TABLE {table} (i INT)" for table in tables])
+        found = cluster.primary.query(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE ENGINE = 'InnoDB'"
+        )
+        assert set(names) <= set(found)
+        had = await follower.executed()
+        await follower.run(*[f"INSERT INTO {table} VALUES (1)" for table in tables])  # noqa: S608
+        has = await follower.executed()
+        ((tsid, first, _),) = [(t, *span) for t in has.tsids for span in (has - had).intervals(t)]
+        for number, name in enumerate(names, first):
+            gtid = GtidSet.of(tsid, number, number + 1)
+            assert [name] == [
+                other
+                for other in names
+                if follower.tables.still_required(gtid, has - gtid, frozenset({TableName(*other)}))
+            ]
+
+    try:
+        follow(cluster, story)
+    finally:
+        for name in ODD_SCHEMAS:
+            cluster.primary.query(f"DROP DATABASE IF EXISTS {quoted(name)}")
+
+
 INSERT = "INSERT INTO plain (v) VALUES (1)"
 
 
