@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.errors import ServerErrorCode
 from proxy.server.errors import ServerRefusedError
-from proxy.server.query import query
+from proxy.server.query import ask, query, rows
 
 if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
@@ -18,10 +18,13 @@ RIGHTS: Final = (
 """What an account needs for these questions."""
 
 _APPLIER: Final = (
-    b"SELECT GROUP_CONCAT(CONCAT(FILTER_NAME,' = ',FILTER_RULE) SEPARATOR '; ')"
+    b"SELECT GROUP_CONCAT(CONCAT(FILTER_NAME,' = ',FILTER_RULE) SEPARATOR '; '),"
+    b"@@performance_schema"
     b" FROM performance_schema.replication_applier_filters WHERE FILTER_RULE<>''"
 )
-"""A filter that was removed stays in the table, without a rule."""
+"""A filter that was removed stays in the table, without a rule. Where performance_schema is OFF the
+table is empty, whatever filters there are."""
+_NO_FILTER: Final = "Replicate_Ignore_Server_Ids"
 _BINARY_LOG: Final = (b"SHOW BINARY LOG STATUS", b"SHOW MASTER STATUS")
 """The second one is its name before MySQL 8.2."""
 _NUMBER: Final = re.compile("[0-9]{1,10}", re.ASCII)
@@ -33,8 +36,19 @@ async def left_out_by_applier(connection: ServerConnection) -> str:
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
-    row = await query(connection, _APPLIER)
-    return _text(row[0]) if row else ""
+    filters, recorded = await query(connection, _APPLIER)
+    return _text(filters) if recorded == b"1" else await _filters_of_channels(connection)
+
+
+async def _filters_of_channels(connection: ServerConnection) -> str:
+    """The same from a status that needs no performance_schema, but REPLICATION CLIENT."""
+    ask(connection, b"SHOW REPLICA STATUS")
+    return "; ".join(
+        f"{name.upper()} = {_text(rule)}"
+        for channel in await rows(connection)
+        for name, rule in channel.items()
+        if rule and name.startswith("Replicate_") and name != _NO_FILTER
+    )
 
 
 class BinaryLog(NamedTuple):

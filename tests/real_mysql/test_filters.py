@@ -114,6 +114,22 @@ def test_a_filtered_replica_gets_no_guarded_read(
     assert running.stderr.count("lacks writes") == 2
 
 
+def test_filters_are_seen_where_performance_schema_is_off(
+    cluster: Cluster, proxy: StartProxy, filtered_table: None
+) -> None:
+    first, second = cluster.replicas
+    first.restart("--performance-schema=OFF", "--replicate-ignore-table=app.filtered")
+    try:
+        table = "performance_schema.replication_applier_filters"
+        assert not first.query(f"SELECT * FROM {table}")  # noqa: S608 - of this file
+        running = proxy(monitor_interval="100ms")
+        eventually(lambda: running.metric(GAUGE, server=first.address) == 1)
+        assert "REPLICATE_IGNORE_TABLE = app.filtered;" in str(shown(running)[1]["filters"])
+        assert running.metric(GAUGE, server=second.address) == 0
+    finally:
+        first.restart()
+
+
 def test_a_filter_that_comes_and_goes_leaves_the_replica_without(
     cluster: Cluster, proxy: StartProxy, filtered_table: None
 ) -> None:
