@@ -34,6 +34,8 @@ OBJECTS = (
     "CREATE ALGORITHM = TEMPTABLE VIEW deep AS WITH v AS (SELECT 1 AS a) SELECT v.a FROM v JOIN w",
     "CREATE VIEW of_heap AS SELECT a FROM heap",
     "CREATE VIEW of_size AS SELECT a FROM größe",
+    "CREATE MATERIALIZED VIEW mat AS SELECT a FROM c",  # without HeatWave a plain one
+    "CREATE JSON RELATIONAL DUALITY VIEW dual_c AS SELECT JSON_DUALITY_OBJECT('_id': a) FROM c",
 )
 TEXTS = (
     *WITHOUT_TABLE,
@@ -46,6 +48,9 @@ TEXTS = (
     "SELECT a FROM t GROUP BY a HAVING a > (SELECT COUNT(*) FROM c) WINDOW q AS (ORDER BY a)",
     "SELECT 1 FROM t UNION ALL (SELECT 2 FROM c LIMIT 1) EXCEPT TABLE `or``der`",
     "SELECT 1 FROM of_size",
+    *("SELECT * FROM mat", "SELECT * FROM dual_c"),
+    "WITH t AS (TABLE t) SELECT * FROM app.t, t AS x",
+    "SELECT * FROM t /*! , c */ JOIN app . /* c */ `or``der` AS `d`",
 )
 """What names it as app's tables: those that the query locks."""
 UNCERTAIN = (
