@@ -33,14 +33,14 @@ class Views:
         self._state = state
         self._now = now
         self._user = state.user
-        self._role = ""
-        self._account = self._catalogues.of(self._user, "")
+        self._roles = state.active_roles
+        self._account = self._catalogues.of(self._user, self._roles)
         state.known_tables = self._account.tables
 
     def classify(self, statement: Statement) -> Statement:
         """The statement, classified with the views that it names."""
         state = self._state
-        same = (state.role or "") == self._role and state.user == self._user
+        same = state.active_roles == self._roles and state.user == self._user
         account = self._account if same else self.present()
         if account.tables.outdated:
             self._catalogues.renew(account)
@@ -53,12 +53,12 @@ class Views:
         return self._unsettled(account, statement)
 
     def present(self) -> Account:
-        """The account of the present user and role."""
+        """The account of the present user and roles."""
         state = self._state
-        role = state.role or ""
-        if role != self._role or state.user != self._user:
-            self._user, self._role = state.user, role
-            self._account = self._catalogues.of(self._user, role)
+        roles = state.active_roles
+        if roles != self._roles or state.user != self._user:
+            self._user, self._roles = state.user, roles
+            self._account = self._catalogues.of(self._user, roles)
             state.known_tables = self._account.tables
         return self._account
 

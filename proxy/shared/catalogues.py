@@ -23,6 +23,7 @@ from proxy.server.errors import ServerRefusedError
 from proxy.server.query import end_transaction, query
 from routing.servers.topology import Role
 from routing.session.known_tables import KnownTables
+from routing.session.session import nameable
 from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ _RENEW_S = 5.0  # likewise
 
 
 class Account:
-    """What is known of the views of one account with one role.
+    """What is known of the views of one account with its active roles.
 
     Attributes:
         era: the `Catalogues.era` in which the primary was asked for its catalogue.
@@ -175,10 +176,10 @@ class Catalogues:
         config = self._live.config
         self.off = config.view_age == 0 or not config.may_have_replicas
 
-    def of(self, user: str, role: str) -> Account:
-        """The account's."""
-        account = self._accounts.setdefault((user, role), Account())
-        self._accounts.move_to_end((user, role))
+    def of(self, user: str, roles: str) -> Account:
+        """The account's with these roles (`Session.active_roles`)."""
+        account = self._accounts.setdefault((user, roles), Account())
+        self._accounts.move_to_end((user, roles))
         if len(self._accounts) > _MOST_ACCOUNTS:
             self._accounts.popitem(last=False)
         return account
@@ -212,7 +213,7 @@ class Catalogues:
         """
         if connection.stage == LENT:
             return
-        account = self.of(user, "")
+        account = self.of(user, nameable(connection.identity.roles))
         if self.off or account.era is self.era or account.asking:
             return
         sql = self.ask(account, connection, anew=True)

@@ -55,7 +55,7 @@ def depends_on_server(role: str) -> bool:
     return role.upper().startswith(("ALL", "DEFAULT"))
 
 
-def _nameable(roles: str) -> str:
+def nameable(roles: str) -> str:
     """Roles that can be named to a server in any character set.
 
     Of others none is chosen. What a replica denies then runs on the primary.
@@ -314,12 +314,12 @@ class Session:
     def set_login_roles(self, roles: str) -> None:
         """A login at the primary made these roles active, as CURRENT_ROLE() says."""
         self.login_roles = roles
-        self.active_roles = _nameable(roles)
+        self.active_roles = nameable(roles)
 
     def set_active_roles(self, roles: str) -> None:
         """The primary says which roles are active after a SET ROLE, by CURRENT_ROLE()."""
-        if self.active_roles != _nameable(roles):
-            self.active_roles = _nameable(roles)
+        if self.active_roles != nameable(roles):
+            self.active_roles = nameable(roles)
             self.role_version += 1
 
     @property

@@ -9,6 +9,7 @@ from protocol.gtid import Gtid, GtidSet
 from routing.consistency.decision import Proof, Scope
 from routing.servers.observations import Observation
 from routing.servers.transaction_tables import TableName
+from routing.session.session import NO_ROLE
 from routing.sql.catalogue import read
 from tests.faults.client import Client
 from tests.faults.path_fixture import READ, WRITE, PathFixture, on_both_paths
@@ -35,7 +36,7 @@ class Followed:
         rows = json.dumps([[*table, "InnoDB"] for table in TABLES.values()])
         *_, catalogue = read(None, None, base_tables=rows.encode(), foreign_keys=b"[]")
         assert catalogue is not None
-        account = path.proxy.shared.catalogues.of("app", "")
+        account = path.proxy.shared.catalogues.of("app", NO_ROLE)
         looks = self.topology.observations
         account.tables.take(catalogue.tables, primary.applied, looks.looks, self.topology.term)
         looks.end_look(looks.begin_look(), primary.applied, Observation(0.0, primary.applied))

@@ -7,6 +7,7 @@ import pytest
 
 from proxy.server.view_question import QUESTION
 from proxy.shared import catalogues
+from routing.session.session import NO_ROLE
 from tests.faults import peers
 from tests.faults.proxy_fixture import ProxyFixture, eventually
 from tests.faults.table_fixture import COUNT, count, table_fixture
@@ -113,7 +114,7 @@ async def test_an_answer_that_is_read_for_long_is_not_taken_for_a_later_one(
         await count(client)
         client.abort()
         await eventually(lambda: len(proxy.shared.sessions) == 1)
-        account = known.of("app", "")
+        account = known.of("app", NO_ROLE)
         assert reading()
         known.forget()
         await count(other)

@@ -324,6 +324,37 @@ def test_a_bent_session_learns_the_same(running: RunningProxy, session: Session)
             assert last(session) == "replica", setting
 
 
+def test_sessions_that_began_with_other_roles_see_other_views(
+    running: RunningProxy, cluster: Cluster
+) -> None:
+    with closing(cluster.primary.admin("app")) as root:
+        for sql in (
+            "CREATE ROLE knower",
+            "GRANT SELECT, SHOW VIEW ON app.* TO knower",
+            f"CREATE USER mixed IDENTIFIED BY '{APP_PASSWORD}'",
+            "GRANT SELECT ON app.base TO mixed",
+            "GRANT knower TO mixed",
+        ):
+            run(root, sql)
+        cluster.wait_caught_up()
+        try:
+            with closing(connect(running.port, "mixed")) as before:
+                run(before, "TABLE base")
+                assert last(before) == "replica"
+                run(root, "SET DEFAULT ROLE knower TO mixed")
+                cluster.wait_caught_up()
+                with closing(connect(running.port, "mixed")) as since:
+                    own_rows = run(since, "SELECT CONNECTION_ID()")
+                    assert run(since, "SELECT c FROM whoami") == own_rows
+                    run(since, "TABLE base")
+                    assert last(since) == "replica"
+                run(before, "TABLE base")
+                assert last(before) == "replica"
+        finally:
+            run(root, "DROP USER mixed")
+            run(root, "DROP ROLE knower")
+
+
 def test_what_an_account_cannot_see_is_not_plain(running: RunningProxy, cluster: Cluster) -> None:
     with closing(cluster.primary.admin("app")) as root:
         for sql in (
