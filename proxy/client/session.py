@@ -1026,7 +1026,7 @@ class ClientSession:
         current.outcome.set_decision(decision)
         if ends and self._state.transaction.is_open:
             name = decision.server.name
-            self._own_answers.end(f"Lost connection to MySQL server: {name} does not answer")
+            self._own_answers.end_lost(f"{name} does not answer")
         else:
             current.on_sent()
             self._lacks_primary("it does not answer")

@@ -60,6 +60,10 @@ class Answer:
         return self.rows[0][0]
 
 
+LOST = ErrPacket(2013, "HY000", "Lost connection to MySQL server during query")
+"""What clients' libraries make of a connection that ends where an answer should begin."""
+
+
 class Client:
     """One connection; `log_in` makes it a session."""
 
@@ -109,7 +113,13 @@ class Client:
                 return payload
 
     async def read_error(self) -> ErrPacket:
-        return ErrPacket.parse(await self.read_packet())
+        """The ERR packet that comes next, or what a library says if the connection ends there."""
+        try:
+            return ErrPacket.parse(await self.read_packet())
+        except asyncio.IncompleteReadError as end:
+            if end.partial:
+                raise
+            return LOST
 
     async def rest(self) -> bytes:
         """What comes before the end of the connection."""
@@ -122,9 +132,11 @@ class Client:
         return received
 
     async def last_error(self) -> ErrPacket:
-        """The ERR packet before the end of the connection."""
+        """The ERR packet before the end of the connection, or what a library says of that."""
         reader = PacketReader(1 << 24)
         received = await self.rest()
+        if not received:
+            return LOST
         self.sequence_id = reader.sequence_id = received[3] if received else 0
         reader.receive_data(received)
         payloads = []
@@ -231,7 +243,13 @@ class Client:
         columns = 0
         rows = 0
         while not stream.done:
-            payload = await self.read_packet()
+            try:
+                payload = await self.read_packet()
+            except asyncio.IncompleteReadError as end:
+                if answer.packets or end.partial:
+                    raise
+                answer.packets.append(LOST.serialise(Capability.CLIENT_PROTOCOL_41))
+                break
             assert self.sequence_id == (len(answer.packets) + first) & 0xFF
             if not columns and shape == RESULTS and payload[0] not in (0x00, 0xFF):
                 columns = payload[0]

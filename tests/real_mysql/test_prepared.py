@@ -138,9 +138,6 @@ def test_a_cursor_dies_with_its_server(words: Cluster, proxy: StartProxy) -> Non
         with contextlib.suppress(ConnectionResetError):
             while True:  # the monitor's connections come back; the session's cursor does not
                 answer = fetch(client, statement, 1)
-                if answer[-1][1][0] == 0xFF:
-                    assert ErrPacket.parse(answer[-1][1]).code == 2013
-                    break
                 assert not status(answer[-1]) & LAST_ROW_SENT
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from proxy.client.session_context import SessionContext
     from routing.request.step import Refuse
+
+_log = logging.getLogger(__name__)
 
 
 class OwnAnswers:
@@ -57,18 +60,23 @@ class OwnAnswers:
         else:
             self._long.discard(lambda: self.refuse(step.code, step.message, step.reason))
 
-    def end(self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST) -> None:
+    def end(self, message: str, code: ServerErrorCode = ServerErrorCode.ER_SERVER_SHUTDOWN) -> None:
         """End the client's connection with an error."""
         self._metrics.error("proxy", code.code)
         self._current.on_ended()
         self._client.fail(code, message)
 
     def end_lost(self, cause: str) -> None:
-        """The primary's connection is gone: end the client's as a dead server would."""
-        if self._current.answer.started:
-            self._client.close()
-        else:
-            self.end(f"Lost connection to MySQL server during query ({cause})")
+        """A server is lost with a command: end the client's connection as that server would.
+
+        The client's own library says that the connection is lost, as by 2013. In an ERR packet that
+        code means nothing to many; MariaDB's Connector/C takes one for malformed (2027).
+        """
+        if not self._current.answer.started:
+            self._metrics.error("proxy", ServerErrorCode.CR_SERVER_LOST.code)
+            self._current.on_ended()
+            _log.info("a client lost its connection: %s", cause)
+        self._client.close()
 
     def end_refused(self, error: ErrPacket, *, waits: bool, held: bool) -> None:
         """End the client's connection with what a server, or the proxy, says of its login.

@@ -112,7 +112,7 @@ class Dispatch:
             return self._to_one_replica(decision)
         primary = self._servers.primary
         if primary is None or primary.lost:
-            self._own_answers.end("Lost connection to MySQL server during query")
+            self._own_answers.end_lost("the primary is lost")
         else:
             self.to_primary(primary)
         return None
