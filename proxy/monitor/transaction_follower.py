@@ -78,7 +78,7 @@ class TransactionFollower:
         self._retries = Retries()
         self._begun_at: float | None = None
         self._purged = False  # the server had not all of the log that was asked for
-        self._logged_end: TablesEnd | None = None
+        self._logged_end = ""
         self._awaited = EMPTY  # the log is to have been read through that
         self._awaited_at = 0.0
         self._was_read = False  # in this term
@@ -287,18 +287,18 @@ class TransactionFollower:
         self._progress.clear()
         self._begun_at = self._awaited_at = self._shared.now()
         self._awaited = primary.applied
-        self._logged_end = None
+        self._logged_end = ""
         _log.info("which tables transactions change is read in the binary log of %s", primary.name)
 
     def _ended(self, cause: TablesEnd, text: str) -> None:
-        shared = self._shared
-        self._tables.forget(f"{cause}: {text}")
+        shared, end = self._shared, f"{cause}: {text}"
+        self._tables.forget(end)
         self._retries.failed(self._begun_at, shared.now())
         self._begun_at = None
         shared.metrics.tables_read(reads=False, kept=0)
         shared.metrics.tables_ended(cause)
-        if self._logged_end != cause:
-            self._logged_end = cause
+        if self._logged_end != end:
+            self._logged_end = end
             _log.warning(
                 "which tables transactions change is not known, so reads wait for all"
                 " (table-dependencies): %s: %s",

@@ -130,6 +130,20 @@ async def test_who_may_not_read_it_is_told_what_to_grant_once(
     assert sum("GRANT REPLICATION SLAVE ON *.* TO app" in text for text in messages) == 1, messages
 
 
+async def test_each_reason_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = ["who knows what it leaves out"]
+    monkeypatch.setattr(transaction_follower, "why_not_logged", lambda *_: reasons[-1])
+    async with followed() as proxy:
+        await eventually(lambda: proxy.count(ENDS, "unfit") >= 3)
+        reasons.append("binlog_format is MIXED")
+        count = proxy.count(ENDS, "unfit")
+        await eventually(lambda: proxy.count(ENDS, "unfit") >= count + 3)
+    messages = [record.getMessage() for record in caplog.records if record.name == NAME]
+    assert [sum(reason in text for text in messages) for reason in reasons] == [1, 1], messages
+
+
 @pytest.mark.parametrize(
     ("answer", "cause"),
     [
