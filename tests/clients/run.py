@@ -22,6 +22,7 @@ from tests.clients import (
     languages,
     maintenance,
     mysqlclient,
+    mysqltest,
     node,
     perl,
     php,
@@ -58,6 +59,7 @@ SUITES: dict[str, Suite] = {
         languages.SUITE,
         command_lines.SUITE,
         maintenance.SUITE,
+        mysqltest.SUITE,
     )
 }
 TARGETS = ("direct", "tidegate")

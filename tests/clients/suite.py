@@ -64,6 +64,7 @@ class Suite:
         statements: run on the primary beforehand: the databases and accounts that it expects.
         prepare: fetches and installs what it needs; run before any invocation.
         invocation: how to run it at a target.
+        everywhere: run on the primary and on each replica, after these: settings of servers.
         options: of `tidegate run`, where the defaults are not what is tested.
         known: what a test's name, or its error, may contain, with the reason, for users, why it
             ends otherwise through Tidegate.
@@ -75,5 +76,6 @@ class Suite:
     statements: tuple[str, ...]
     prepare: Callable[[], None]
     invocation: Callable[[Target], Invocation]
+    everywhere: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)

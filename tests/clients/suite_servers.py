@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import TextIO
 
@@ -30,13 +31,9 @@ class SuiteServers:
     def __init__(self, cluster: Cluster, mysqld: Path) -> None:
         self._cluster = cluster
         self._proxies = 0
-        primary = cluster.primary
-        self.server = primary.value("SELECT VERSION()")
-        with contextlib.closing(primary.admin("mysql")) as connection:
-            for statement in _time_zones(mysqld):
-                connection.query(statement)
-        primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'")
-        primary.query(f"GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION")
+        self._time_zones = _time_zones(mysqld)
+        self.server = cluster.primary.value("SELECT VERSION()")
+        self._set_up()
         self._users = self._accounts()
 
     def run(self, suite: Suite, through: str, output: TextIO) -> Results:
@@ -53,6 +50,8 @@ class SuiteServers:
         self._clear()
         for statement in suite.statements:
             self._cluster.primary.query(statement)
+        for server, setting in product(self._cluster.servers, suite.everywhere):
+            server.query(setting)
         self._cluster.wait_caught_up()
         with tempfile.TemporaryDirectory() as folder:
             record = Path(folder, "record")
@@ -74,6 +73,14 @@ class SuiteServers:
                 raise RuntimeError(f"{proven_stale:.0f} stale reads, and:\n{proxy.stderr[-4000:]}")
             return Results(Results.read(record).tests, int(reads))
 
+    def _set_up(self) -> None:
+        primary = self._cluster.primary
+        with contextlib.closing(primary.admin("mysql")) as connection:
+            for statement in self._time_zones:
+                connection.query(statement)
+        primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'")
+        primary.query(f"GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION")
+
     def _accounts(self) -> set[str]:
         rows = self._cluster.primary.query(
             "SELECT CONCAT(QUOTE(User), '@', QUOTE(Host)) FROM mysql.user"
@@ -82,6 +89,8 @@ class SuiteServers:
 
     def _clear(self) -> None:
         self._cluster.heal()
+        if not self._users <= self._accounts():
+            self._set_up()  # the servers were made anew, since a suite had made replicas differ
         for server in self._cluster.servers:
             server.end_other_connections()
             server.query("SET GLOBAL local_infile = ON")

