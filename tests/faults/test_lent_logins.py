@@ -1,6 +1,7 @@
 """Logins that a server judged a moment ago, and is not asked about again."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -16,6 +17,11 @@ from tests.faults.proxy_fixture import ProxyFixture, eventually, proxy_fixture
 
 LENT = "tidegate_logins_lent_total"
 READ = "SELECT * FROM t"
+
+
+def lending_fixture(**options: Any) -> AbstractAsyncContextManager[ProxyFixture]:
+    """A proxy that takes a server's word for long, however busy this machine is."""
+    return proxy_fixture(**({"login_age": 3600.0} | options))
 
 
 def lent(proxy: ProxyFixture, *labels: str) -> float:
@@ -51,7 +57,7 @@ async def is_lent(proxy: ProxyFixture, **options: Any) -> bool:
 
 
 async def test_a_login_like_the_one_before_is_not_asked_about() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         count_before = len(proxy.cluster.primary.statements)
         before = lent(proxy)
@@ -65,7 +71,7 @@ async def test_a_login_like_the_one_before_is_not_asked_about() -> None:
 
 
 async def test_what_was_lent_and_not_used_is_clean() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         await leave(proxy, await proxy.session())
         count_before = len(proxy.cluster.primary.statements)
@@ -76,7 +82,7 @@ async def test_what_was_lent_and_not_used_is_clean() -> None:
 
 
 async def test_a_replica_is_not_asked_either() -> None:
-    async with proxy_fixture(replicas=1) as proxy:
+    async with lending_fixture(replicas=1) as proxy:
         await alike(proxy, times=1, sql="CREATE TABLE t (id INT)")
         await proxy.caught_up()
         (replica,) = proxy.cluster.replicas
@@ -91,7 +97,7 @@ async def test_a_replica_is_not_asked_either() -> None:
 
 
 async def test_without_an_age_each_login_is_judged() -> None:
-    async with proxy_fixture(login_age=0.0) as proxy:
+    async with lending_fixture(login_age=0.0) as proxy:
         await alike(proxy)
         assert not await is_lent(proxy)
         texts = [text for _, text in proxy.cluster.primary.statements]
@@ -99,7 +105,7 @@ async def test_without_an_age_each_login_is_judged() -> None:
 
 
 async def test_a_word_that_is_too_old_does_not_count() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         proxy.shared.pool.login_cache.age = 1e-9
         assert not await is_lent(proxy)
@@ -120,7 +126,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("difference", OTHERS)
 async def test_who_logs_in_otherwise_is_judged(difference: str) -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         assert not await is_lent(proxy, **OTHERS[difference])
         # Its host's habits are others by then.
@@ -128,13 +134,13 @@ async def test_who_logs_in_otherwise_is_judged(difference: str) -> None:
 
 
 async def test_another_process_of_the_same_program_is_no_other() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy, attributes={"program_name": "one", "_pid": "1"})
         assert await is_lent(proxy, attributes={"program_name": "one", "_pid": "2"})
 
 
 async def test_the_level_that_a_client_chose_is_not_the_next_ones() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         await client.query("SET tidegate_consistency = 'BEST_EFFORT'")
@@ -146,7 +152,7 @@ async def test_the_level_that_a_client_chose_is_not_the_next_ones() -> None:
 
 
 async def test_a_wrong_password_is_for_the_server_to_refuse() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         client = await proxy.connect()
         assert ErrPacket.parse(await client.log_in(password="wrong")).code == 1045
@@ -156,7 +162,7 @@ async def test_a_wrong_password_is_for_the_server_to_refuse() -> None:
 
 
 async def test_what_a_replica_refuses_is_judged_by_the_primary() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         proxy.shared.pool.login_cache.on_refused("other", 1045)
         proxy.shared.pool.login_cache.on_refused("app", 1040)  # says nothing of the account
@@ -180,7 +186,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("sql", CHANGES)
 async def test_what_changes_logins_ends_it_at_once(sql: str) -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         await client.query(sql)
@@ -190,7 +196,7 @@ async def test_what_changes_logins_ends_it_at_once(sql: str) -> None:
 
 
 async def test_other_default_values_are_seen() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         proxy.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
@@ -201,7 +207,7 @@ async def test_other_default_values_are_seen() -> None:
 
 
 async def test_what_the_client_before_had_is_gone() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         first = await proxy.session()
         assert first.greeting is not None
@@ -228,7 +234,7 @@ async def test_what_the_client_before_had_is_gone() -> None:
 
 
 async def test_a_schema_that_was_chosen_is_not_left_to_who_names_none() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy, database=None)
         first = await proxy.session(database=None)
         await first.query("USE second")
@@ -238,7 +244,7 @@ async def test_a_schema_that_was_chosen_is_not_left_to_who_names_none() -> None:
 
 
 async def test_a_replicas_schema_is_not_left_to_who_names_none() -> None:
-    async with proxy_fixture(replicas=1) as proxy:
+    async with lending_fixture(replicas=1) as proxy:
         await alike(proxy, database=None, sql="SELECT 1")
         first = await proxy.session(database=None)
         await first.query("USE second")
@@ -253,7 +259,7 @@ async def test_a_replicas_schema_is_not_left_to_who_names_none() -> None:
 
 
 async def test_a_server_that_does_not_tell_what_sessions_begin_with_judges_each() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         proxy.cluster.primary.faults.raw_reply(
             err(1193, "Unknown system variable"), b"SELECT @@character_set_client", times=None
         )
@@ -262,7 +268,7 @@ async def test_a_server_that_does_not_tell_what_sessions_begin_with_judges_each(
 
 
 async def test_a_session_says_whose_it_is_with_its_first_statement() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         (session,) = proxy.shared.sessions
@@ -305,7 +311,7 @@ FIRST: dict[str, First] = {
 
 @pytest.mark.parametrize("case", FIRST)
 async def test_whatever_comes_first(case: str) -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         client = await proxy.session()
         assert await FIRST[case](client)
@@ -313,7 +319,7 @@ async def test_whatever_comes_first(case: str) -> None:
 
 
 async def test_a_promotion_lends_none() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         promote(proxy.shared, proxy.shared.topology.replicas[0])
         before = lent(proxy)
@@ -323,7 +329,7 @@ async def test_a_promotion_lends_none() -> None:
 
 
 async def test_a_connection_that_the_server_closes_is_not_lent() -> None:
-    async with proxy_fixture() as proxy:
+    async with lending_fixture() as proxy:
         await alike(proxy)
         await proxy.cluster.primary.restart()
         before = lent(proxy)
