@@ -161,5 +161,6 @@ SUITE = Suite(
         "Cardinality": "a script that shows the cardinality of an index: the server decides when"
         " the rows are counted.",
         "Incorrect date value": "a script that prints the time.",
+        "Create_time": "a script that prints the time.",
     },
 )
