@@ -176,8 +176,8 @@ def test_the_configured_primary_of_a_static_topology_names_the_option(
     )
     group.switch_to(group.servers[1])
     # Until the other one is seen to take writes, only this one is seen to take none.
-    told = f"{group.servers[1].address} takes writes, but is not followed"
-    group.wait(lambda: told in running.health()[1])
+    reason = f"{group.servers[1].address} takes writes, but is not followed"
+    group.wait(lambda: reason in running.health()[1])
     status, text = running.health()
     assert status == 503
     assert 'topology = "group"' in text
@@ -278,9 +278,9 @@ def test_without_a_quorum_writes_fail_at_once_and_reads_go_on(
     assert not writer.is_alive()
     (error,) = errors
     assert error.args[0] == 2013
-    (told,) = (line for line in running.stderr.splitlines() if "lost its connection" in line)
-    assert "quorum" in told
-    assert "is not known" in told
+    (logged,) = (line for line in running.stderr.splitlines() if "lost its connection" in line)
+    assert "quorum" in logged
+    assert "is not known" in logged
     with pytest.raises(pymysql.err.OperationalError, match="quorum") as caught:
         value(session, "INSERT INTO t VALUES (2)")
     assert caught.value.args[0] == 1290

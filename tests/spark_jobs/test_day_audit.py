@@ -129,9 +129,9 @@ def test_a_night(
     run.known(7, "r1", f"{P}:1-11")
     records += segment(log, run, DAY.after, 3)
     assert night(log, DAY.after) == 1
-    told = capsys.readouterr()
-    assert f"missing   {P}:10\n" in told.out
-    assert "acknowledged 86,400 s earlier by statements (before the day)\n" in told.out
+    printed = capsys.readouterr().out
+    assert f"missing   {P}:10\n" in printed
+    assert "acknowledged 86,400 s earlier by statements (before the day)\n" in printed
     kept = out / "days" / f"date={DAY.after}" / "judgement=1"
     page = (kept / "report.html").read_text()
     assert "r1:3306 says for the last time before the read that it has" in page

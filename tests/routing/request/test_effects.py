@@ -754,8 +754,8 @@ def test_what_a_program_sets_is_carried(session: PrimarySession) -> None:
     ],
 )
 def test_a_client_that_leaves_swe7_leaves_the_primary(session: PrimarySession, sql: str) -> None:
-    told = variable_trackers(character_set_client="swe7")
-    session.succeed("SET character_set_client = @x", told, CHANGED)
+    trackers = variable_trackers(character_set_client="swe7")
+    session.succeed("SET character_set_client = @x", trackers, CHANGED)
     assert session.state.pins.reasons
     session.succeed(sql)
     assert not session.state.pins.reasons
