@@ -8,17 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ProtocolError
-from protocol.gtid import EMPTY
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError, unreachable
 from proxy.server.query import identify
+from routing.servers.topology import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.gtid import GtidSet
     from proxy.live_config import LiveConfig
     from proxy.server.connection import ServerConnection
     from proxy.server.identity import Identity
@@ -57,14 +56,19 @@ class ExecutedGtids:
         except (ChannelClosedError, ProtocolError) as error:
             raise unreachable(error) from error
 
-    async def of_replicas(self, topology: Topology, login: Login) -> dict[Server, GtidSet]:
-        """Ask all replicas that are not known to be down; EMPTY for one that does not answer."""
+    async def of_replicas(self, topology: Topology, login: Login) -> list[Held]:
+        """Ask all replicas that are not known to be down; those that do not answer are left out."""
         now = self._now()
-        replicas = [replica for replica in topology.replicas if not replica.is_unreachable(now)]
-        applying = await asyncio.gather(*(self._of_replica(replica, login) for replica in replicas))
-        return dict(zip(replicas, applying, strict=True))
+        answers = await asyncio.gather(
+            *(
+                self._of_replica(replica, login)
+                for replica in topology.replicas
+                if not replica.is_unreachable(now)
+            )
+        )
+        return [answer for answer in answers if answer is not None]
 
-    async def _of_replica(self, replica: Server, login: Login) -> GtidSet:
+    async def _of_replica(self, replica: Server, login: Login) -> Held | None:
         try:
             async with asyncio.timeout(_REPLICA_S):
                 live = self._live
@@ -77,6 +81,7 @@ class ExecutedGtids:
                 replica.name,
                 error_text(error),
             )
-            return EMPTY
+            return None
         connection.channel.close()
-        return connection.identity.executed | connection.identity.owned
+        identity = connection.identity
+        return Held(replica, replica.uuid, identity.executed | identity.owned, connection.epoch)

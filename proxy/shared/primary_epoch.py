@@ -104,11 +104,7 @@ class PrimaryEpoch:
         topology = self._topology
         term = topology.term
         self._sessions.leave_primary()  # their answers are of an earlier term
-        about_to_have = await self._executed_gtids.of_replicas(topology, login)
-        held = [
-            entry._replace(gtids=entry.gtids | about_to_have.get(entry.replica, EMPTY))
-            for entry in topology.held_by_replicas()
-        ]
+        held = topology.held_by_replicas(await self._executed_gtids.of_replicas(topology, login))
         scopes = self._sessions.scopes()
         before = [(scope, scope.everything, scope.doubted) for scope in scopes]
         sharing = self._sharing

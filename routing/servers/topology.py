@@ -799,15 +799,27 @@ class Topology:
         for server in self.watched:
             server.diverged_before = diverged_gtids
 
-    def held_by_replicas(self) -> list[Held]:
+    def held_by_replicas(self, answers: Iterable[Held] = ()) -> list[Held]:
         """What each replica has proved so far; for `compare`, before the primary is asked.
 
         So have those that stand by, which are compared before they are used.
+
+        Args:
+            answers: what replicas have said just now that they have or are about to have. Whoever
+                has begun anew since then has not proved that again, so it stays with its epoch.
         """
-        return [
-            Held(replica, replica.uuid, replica.applied, replica.epoch)
+        held = {
+            (replica, replica.epoch): Held(replica, replica.uuid, replica.applied, replica.epoch)
             for replica in (*self.replicas, *self.standby)
-        ]
+        }
+        earlier = []
+        for answer in answers:
+            key = (answer.replica, answer.epoch)
+            if key in held:
+                held[key] = held[key]._replace(gtids=held[key].gtids | answer.gtids)
+            else:
+                earlier.append(answer)
+        return [*earlier, *held.values()]
 
     def compare(self, held: Iterable[Held], has: GtidSet) -> None:
         """Judge replicas by the primary, but for those that have become others meanwhile.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.gtid import EMPTY
+from routing.servers.topology import Held
 from tests.model.links import Link
 from tests.model.wires import Answer
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from routing.consistency.scope import ScopeState
-    from routing.servers.topology import Held, Server
+    from routing.servers.topology import Server
     from tests.model.monitor import Monitor
     from tests.model.proxy import Proxy
     from tests.model.servers import Mysql
@@ -27,7 +27,7 @@ class PrimaryEpoch:
         self._compared_with = ("", 0.0)  # uuid and start of a primary
         self._waiting: list[tuple[ProxySession | Monitor, Link]] = []
         self._asked: list[Link] = []  # replicas that have not answered yet
-        self._applying: dict[Server, GtidSet] = {}  # what answering replicas were committing
+        self._answers: list[Held] = []  # what replicas have, or were committing
         self._comparing: Link | None = None  # the connection of the first session that waits
         self._held: list[Held] = []
         self._scopes: list[tuple[ScopeState, GtidSet]] = []
@@ -80,7 +80,7 @@ class PrimaryEpoch:
         for link in self._asked:
             link.close()
         self._asked = []
-        self._applying = {}
+        self._answers = []
         self._comparing = None
         while self._waiting and (
             self.has_begun() or self._waiting[0][1].server is not proxy.topology.primary
@@ -107,7 +107,9 @@ class PrimaryEpoch:
             return
         if answer.kind != "lost":
             link.identified(answer, self._proxy.start_slack)
-            self._applying[link.server] = answer.gtids | answer.owned
+            server = link.server
+            having = answer.gtids | answer.owned
+            self._answers.append(Held(server, server.uuid, having, link.epoch))
         link.close()
         self._asked.remove(link)
         self._ask_primary()
@@ -117,12 +119,7 @@ class PrimaryEpoch:
             return
         proxy = self._proxy
         self._term = proxy.topology.term
-        self._held = [
-            replica_gtids._replace(
-                gtids=replica_gtids.gtids | self._applying.get(replica_gtids.replica, EMPTY)
-            )
-            for replica_gtids in proxy.topology.held_by_replicas()
-        ]
+        self._held = proxy.topology.held_by_replicas(self._answers)
         self._scopes = [(scope, scope.everything) for scope in self.scopes()]
         self._comparing.ask("compare", self._proxy.now())
 

@@ -601,6 +601,33 @@ def test_a_comparison_with_what_was_there_before_is_judged_by_what_is_left(
     assert not second.regained
 
 
+@pytest.mark.parametrize("has", [f"{U}:1-3", f"{U}:1-5"])
+def test_what_a_replica_said_before_it_was_reset_does_not_count_as_what_it_has_since(
+    topology: Topology, has: str
+) -> None:
+    """It answers, is reset, and is seen by another connection; then the primary answers."""
+    first, _ = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    answer = Held(first, V, gtids(f"{U}:1-11"), first.epoch)
+    first.observe(V, STARTED, gtids(f"{U}:1-3"), first.applied)
+    held = topology.held_by_replicas([answer])
+    first.observe(V, STARTED, gtids(f"{U}:1-4"), first.applied)
+    topology.compare(held, gtids(has))
+    first.judge_regained(gtids(f"{U}:1-4"), EMPTY)
+    assert first.gtids_trustworthy
+    assert not first.errant
+
+
+def test_what_a_replica_is_committing_counts_as_what_it_has(topology: Topology) -> None:
+    first, second = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-3"), EMPTY)
+    second.observe(W, STARTED, gtids(f"{U}:1-3"), EMPTY)
+    answer = Held(first, V, gtids(f"{U}:1-4"), first.epoch)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-3"))
+    assert first.diverged_gtids == gtids(f"{U}:4")
+    assert second.gtids_trustworthy
+
+
 @pytest.mark.parametrize("how", ["restarted", "distrusted"])
 def test_an_earlier_reset_acquits_nobody_of_what_it_has_kept_since(
     topology: Topology, how: str
