@@ -1,6 +1,7 @@
 """Options and settings for every test."""
 
 import gc
+import logging
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -68,6 +69,17 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Fail a test that leaves another log level: later ones would see records of other modules."""
+    root = logging.getLogger()
+    result = yield
+    left = root.level
+    root.setLevel(logging.WARNING)
+    assert left == logging.WARNING, f"the root logger was left at {logging.getLevelName(left)}"
+    return result
 
 
 def pytest_report_header() -> str:

@@ -28,7 +28,6 @@ FILES = Capability.CLIENT_LOCAL_FILES
 async def test_a_primary_that_wants_a_file_unasked_is_left(
     capabilities: Capability, sql: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
     async with proxy_fixture() as proxy:
         client = await proxy.session(capabilities=capabilities)
         proxy.cluster.primary.faults.raw_reply(WANTED, matching=sql[-40:].encode())

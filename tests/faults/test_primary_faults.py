@@ -158,7 +158,6 @@ BROKEN_ANSWERS = {
 async def test_the_primary_answers_what_is_no_answer(
     case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
     async with proxy_fixture() as proxy:
         client, other = await proxy.session(), await proxy.session()
         proxy.cluster.primary.faults.raw_reply(BROKEN_ANSWERS[case], matching=b"UPDATE")
