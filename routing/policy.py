@@ -435,8 +435,9 @@ def _independence(
     tables = session.known_tables.base_tables(names, session.schema, topology)
     if tables is None:
         return None
-    remaining = log.still_required(required, server.applied, tables)
-    return None if remaining is required else Independence(required, remaining, tables)
+    known = server.applied
+    remaining = log.still_required(required, known, tables)
+    return None if remaining is required else Independence(required, remaining, known, tables)
 
 
 def _without_replica(session: Session, topology: Topology, now: float) -> Decision:

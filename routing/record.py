@@ -50,7 +50,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from protocol.gtid import EMPTY
-from routing.consistency.decision import Decision, Level, Proof
+from routing.consistency.decision import Level, Proof
+from routing.consistency.independence import Independence
 from routing.consistency.rules import Rules
 from routing.request.command import Command
 from routing.request.outcome import CommandOutcome
@@ -91,7 +92,7 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("role", str, True),  # as which the server was chosen
     ("reason", str, False),
     ("proof", str, False),
-    ("proof_set", str, True),  # known, independent: the applied set; waited: the set waited for
+    ("proof_set", str, True),  # waited: the set waited for; known, independent: the applied set
     ("wait_us", int, False),  # from the WAIT's dispatch (`dispatched_us` if waited) to its answer
     ("fallbacks", str, False),  # comma-separated "<server>:<reason>" of attempts before this one
     ("outcome", str, False),
@@ -324,8 +325,7 @@ class RecordStream:
         else:
             before_required, behind_required = _REQUIRED
             required = gtids.text
-        decision = outcome.decision
-        gtids = None if decision is None else decision.proof_set
+        gtids = outcome.proof_set
         if gtids is None:
             before_proof_set, behind_proof_set = _PROOF_SET_NULL
             proof_set = ""
@@ -348,8 +348,8 @@ class RecordStream:
         counted = "null" if rows is None else _number(rows)
         if outcome.snapshot_us:
             counted = f'{counted},"snapshot_us":{outcome.snapshot_us}'
-        if outcome.proof is _INDEPENDENT and decision is not None:
-            counted += _tables_fragment(decision)
+        if outcome.proof is _INDEPENDENT:
+            counted += _tables_fragment(outcome.independence)
         route_fragment = route.fragment
         self._bytes_in += (
             (
@@ -464,8 +464,7 @@ class RecordStream:
         self._records.append((line,))
 
 
-def _tables_fragment(decision: Decision) -> str:
-    independence = decision.independence
+def _tables_fragment(independence: Independence | None) -> str:
     if independence is None:
         return ""
     return ',"tables":' + json.dumps(tables_text(independence.tables))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from routing.consistency.decision import Level, Proof, Scope
+from routing.consistency.decision import Level, Scope
 from routing.consistency.rules import written_budget
 from routing.sql.table_meanings import tables_text
 
@@ -65,9 +65,7 @@ class LastAnswer(NamedTuple):
         rules = command.rules
         decision = outcome.decision
         read = command.is_read
-        less = None if decision is None else decision.independence
-        if outcome.proof is not Proof.INDEPENDENT:
-            less = None
+        less = outcome.independence
         return cls(
             rules.consistency if read else None,
             rules.scope.value if read else None,

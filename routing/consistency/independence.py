@@ -12,12 +12,20 @@ class Independence:
     Attributes:
         required: what the read must see.
         remaining: what of that its answer depends on; that is what its server has to have.
+        known: what its server was known to have when that was found.
         tables: the base tables that its answer may depend on.
     """
 
-    def __init__(self, required: GtidSet, remaining: GtidSet, tables: frozenset[TableName]) -> None:
+    def __init__(
+        self,
+        required: GtidSet,
+        remaining: GtidSet,
+        known: GtidSet,
+        tables: frozenset[TableName],
+    ) -> None:
         self.required: Final = required
         self.remaining: Final = remaining
+        self.known: Final = known
         self.tables: Final = tables
 
     @property

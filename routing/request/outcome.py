@@ -4,6 +4,7 @@ from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Proof, Reason
+from routing.consistency.independence import Independence
 from routing.request.command import Command
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -85,6 +86,25 @@ class CommandOutcome:
     def on_remainder(self) -> None:
         """A WAIT for what remained of the required set has ended well; the rest does not matter."""
         self.proof = Proof.INDEPENDENT
+
+    @property
+    def independence(self) -> Independence | None:
+        """What the answer does not depend on; None if its proof is no independent one."""
+        decision = self.decision
+        if decision is None or self.proof is not Proof.INDEPENDENT:
+            return None
+        return decision.independence
+
+    @property
+    def proof_set(self) -> GtidSet | None:
+        """What its server was taken to have, or was waited for to have; None if nothing."""
+        decision = self.decision
+        if decision is None:
+            return None
+        gtids, independence = decision.proof_set, self.independence
+        if gtids is None or independence is None:
+            return gtids
+        return gtids | independence.known  # it may have waited for a part alone
 
     def forget_changes(self) -> None:
         """What trackers told so far of the session's state was taken over."""

@@ -33,7 +33,7 @@ DEPENDENT: Final = (
 
 KEY: Final = (*RUN, "seq")
 _READ: Final = ("session", "server", "arrived_us")
-_CLAIM: Final = ("required", "proof_set", "tables", "wait_us")
+_CLAIM: Final = ("required", "proof_set", "tables")
 _SOURCE: Final = ("source_uuid", "tag")
 _ANYTHING: Final = "*"
 """In place of a table: the transactions that may have changed anything."""
@@ -184,26 +184,21 @@ def _exploded(claims: DataFrame, rows: Callable[..., list[_Interval]]) -> DataFr
     ).select(*KEY, *_READ, "interval.*")
 
 
-def _absent(
-    required: str | None, had: str | None, _tables: str | None, _wait_us: int
-) -> list[_Interval]:
+def _absent(required: str | None, had: str | None, _tables: str | None) -> list[_Interval]:
     """What a read had to see and its server need not have had."""
     left, _ = _sets(required, had)
     return list(_intervals(left, ""))
 
 
-def _compared(
-    required: str | None, had: str | None, tables: str | None, wait_us: int
-) -> list[_Interval]:
+def _compared(required: str | None, had: str | None, tables: str | None) -> list[_Interval]:
     """Which transactions must not be in the logs: those of a table, and those of anything.
 
-    Of what may have changed anything, all before what was left out counts, too, if the read did not
-    wait: then the record has all that its server was known to have.
+    Of what may have changed anything, all before what was left out counts, too.
     """
     left, there = _sets(required, had)
     rows = [row for table in _TABLE.findall(tables or "") for row in _intervals(left, str(table))]
     earlier = left.copy()
-    for tsid, _, end in left if not wait_us else ():
+    for tsid, _, end in left:
         earlier.add(tsid, 1, end)
     return [*rows, *_intervals(earlier.minus(there), _ANYTHING)]
 

@@ -105,12 +105,12 @@ class Planting:
                         return self._planted(record, tables=f"{record['tables']},{table}")
         raise AssertionError("no read left out a transaction with tables")
 
-    def lack(self, gtid: str) -> Record:
-        """Let a read's server have lacked a transaction, too."""
+    def lack(self, gtid: str, waited: bool) -> Record:
+        """Let the server of a read, which waited or not, have lacked a transaction, too."""
         lacked = parse(gtid)
         for record in self._reads:
             had = parse(str(record["proof_set"]))
-            if not record["wait_us"] and had.covers(lacked):
+            if bool(record["wait_us"]) is waited and had.covers(lacked):
                 return self._planted(record, proof_set=had.minus(lacked).text())
         raise AssertionError("no server had it")
 
@@ -163,7 +163,8 @@ def test_what_is_planted_in_a_real_run_is_found(
     opaque = [gtid for gtid, tables in transactions.items() if tables is None]
     by_word = [record for record in log if (record["run"], record["seq"]) in clean.by_word]
     planting = Planting(by_word, transactions)
-    changed, unknown = planting.change(), planting.lack(opaque[-1])
+    changed = planting.change()
+    unknown, behind = (planting.lack(opaque[-1], waited) for waited in (False, True))
     beyond = planting.require(f"{cluster.primary.server_uuid}:{_NOBODYS}")
     planted = audited(log, place, tmp_path / "planted")
     # What its server lacked of all up to there may have been anything, too.
@@ -171,8 +172,9 @@ def test_what_is_planted_in_a_real_run_is_found(
     assert planted.dependent == {
         (changed["run"], changed["seq"]): Dependence.CHANGED,
         (unknown["run"], unknown["seq"]): Dependence.OPAQUE,
+        (behind["run"], behind["seq"]): Dependence.OPAQUE,
     }
-    assert planted.independent == len(planted.by_word) - 3
+    assert planted.independent == len(planted.by_word) - 4
 
     # A replica whose later transactions come first in its log did not commit in order.
     for paths in of_replicas:

@@ -118,16 +118,19 @@ def test_a_proof_may_tell_of_lag_in_a_field_of_its_own() -> None:
 def test_an_independent_read_names_its_tables() -> None:
     tables = frozenset([TableName("app", 'a`"\\'), TableName("größe", "t")])
     required = GtidSet.parse(f"{UUID}:1-9")
-    less = Independence(required, GtidSet.parse(f"{UUID}:1-5"), tables)
+    remaining, known = GtidSet.parse(f"{UUID}:1-5"), GtidSet.parse(f"{UUID}:1-3")
+    less = Independence(required, remaining, known, tables)
     assert less.left_out == GtidSet.parse(f"{UUID}:6-9")
     stream = RecordStream("edge", 2, "ab", NO_BOUND)
-    add(stream, independence=less, allowed=Proof.INDEPENDENT, snapshot_us=7)
+    waited = {"proof": Proof.INDEPENDENT, "allowed": Proof.INDEPENDENT, "proof_set": f"{UUID}:5"}
+    add(stream, independence=less, snapshot_us=7, **waited)
     add(stream, ordinal=2)
     add(stream, ordinal=3, independence=less)  # it went on elsewhere
     independent, plain, other = records(stream)
     ((name, _, _),) = TABLES
     assert independent.pop(name) == '`app`.`a``"\\`,`größe`.`t`'
     assert independent.pop("snapshot_us") == 7
+    assert independent["proof_set"] == f"{UUID}:1-3:5"
     for record in (independent, plain, other):
         check_shape(record)
 
