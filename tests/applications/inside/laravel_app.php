@@ -23,7 +23,11 @@ $workers[0]->getSchemaBuilder()->create('posts', function ($table) {
 });
 $published = [];
 $stale = 0;
+$times = [];
+$every = (int) getenv('EVERY_MS');
+$begun = hrtime(true) / 1e6;
 for ($number = 0; $number < $pages; $number++) {
+    usleep((int) max(0, ($begun + $number * $every - hrtime(true) / 1e6) * 1000));
     if ($number % 25 === 0) {
         $title = "title $number";
         $workers[$number % 2]->transaction(
@@ -31,14 +35,16 @@ for ($number = 0; $number < $pages; $number++) {
         );
         $published[] = $title;
     }
+    $asked = hrtime(true);
     $titles = $page($workers[($number + 1) % 2], function ($db) {
         for ($id = 0; $id < 9; $id++) {
             $db->table('posts')->find($id);
         }
         return $db->table('posts')->pluck('title')->all();
     });
+    $times[] = (hrtime(true) - $asked) / 1e6;
     sort($titles);
     sort($published);
     $stale += $titles !== $published ? 1 : 0;
 }
-echo json_encode(['pages' => $pages, 'stale' => $stale]);
+echo json_encode(['stale' => $stale, 'times_ms' => $times]);

@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path("/usr/share/mediawiki")
 PAGES = int(os.environ["PAGES"]) // 2
+EVERY_S = int(os.environ["EVERY_MS"]) / 1000
 EDITS_EVERY = 10
 SITE_PORT = os.environ["SITE_PORT"]
 PASSWORD = os.environ["PASSWORD"]
@@ -85,17 +86,23 @@ def main() -> None:
         )
         try:
             stale = 0
+            times_ms = []
+            view("A_page")  # waits for the server
+            begun = time.monotonic()
             word = ""
             for number in range(PAGES):
+                time.sleep(max(0.0, begun + number * EVERY_S - time.monotonic()))
                 if number % EDITS_EVERY == 0:
                     word = f"edition{number}x"
                     edit = ["maintenance/edit.php", "-u", "Editor", "A_page"]
                     php(*edit, text=f"This is {word}.", folder=folder)
+                asked = time.monotonic()
                 stale += word not in view("A_page")
+                times_ms.append((time.monotonic() - asked) * 1000)
         finally:
             server.terminate()
             server.wait()
-    json.dump({"pages": PAGES, "stale": stale}, sys.stdout)
+    json.dump({"stale": stale, "times_ms": times_ms}, sys.stdout)
 
 
 main()

@@ -7,10 +7,13 @@ server do. So what one request has written, the next one looks for over another 
 import json
 import os
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 PAGES = int(os.environ["PAGES"])
+EVERY_S = int(os.environ["EVERY_MS"]) / 1000
+"""From the begin of a page to that of the next."""
 WRITES_EVERY = 25
 """Pages between two that write."""
 READS = 10
@@ -36,14 +39,19 @@ def serve(application: Application) -> None:
     workers = [ThreadPoolExecutor(1), ThreadPoolExecutor(1)]
     published: list[str] = []
     stale = 0
+    times_ms: list[float] = []
+    begun = time.monotonic()
     for number in range(PAGES):
+        time.sleep(max(0.0, begun + number * EVERY_S - time.monotonic()))
         if number % WRITES_EVERY == 0:
             title = f"title {number}"
             workers[number % 2].submit(application.publish, title).result()
             published.append(title)
+        asked = time.monotonic()
         titles = workers[(number + 1) % 2].submit(application.page).result()
+        times_ms.append((time.monotonic() - asked) * 1000)
         stale += sorted(titles) != sorted(published)
-    json.dump({"pages": PAGES, "stale": stale}, sys.stdout)
+    json.dump({"stale": stale, "times_ms": times_ms}, sys.stdout)
 
 
 def recipe(name: str, namespace: dict[str, object]) -> None:

@@ -3,6 +3,7 @@ require "active_record"
 require "json"
 
 PAGES = Integer(ENV["PAGES"])
+EVERY_S = Integer(ENV["EVERY_MS"]) / 1000.0
 WRITES_EVERY = 25
 READS = 10
 
@@ -15,6 +16,10 @@ page = nil
 eval(ENV["RECIPE_rails"])
 
 class Post < ActiveRecord::Base
+end
+
+def now
+  Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end
 
 # A worker of a web server: a thread, which has a connection of its own.
@@ -34,18 +39,23 @@ ActiveRecord::Base.connection.create_table(:posts) { |table| table.string :title
 workers = [Worker.new, Worker.new]
 published = []
 stale = 0
+times_ms = []
+begun = now
 PAGES.times do |number|
+  sleep([0, begun + number * EVERY_S - now].max)
   if (number % WRITES_EVERY).zero?
     title = "title #{number}"
     workers[number % 2].serve { Post.create!(title: title) }
     published << title
   end
+  asked = now
   titles = workers[(number + 1) % 2].serve do
     page.call(lambda do
       (READS - 1).times { |id| Post.find_by(id: id) }
       Post.pluck(:title)
     end)
   end
+  times_ms << (now - asked) * 1000
   stale += 1 if titles.sort != published.sort
 end
-print JSON.generate({ pages: PAGES, stale: stale })
+print JSON.generate({ stale: stale, times_ms: times_ms })

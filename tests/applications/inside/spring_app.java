@@ -10,6 +10,7 @@ import org.springframework.transaction.support.TransactionTemplate;
 
 class Program {
     static final int PAGES = Integer.parseInt(System.getenv("PAGES"));
+    static final long EVERY_MS = Long.parseLong(System.getenv("EVERY_MS"));
 
     final JdbcTemplate db;
     final TransactionTemplate writing;
@@ -38,12 +39,15 @@ class Program {
         return new ArrayList<>(db.queryForList("SELECT title FROM posts", String.class));
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws InterruptedException {
         Program[] workers = {new Program(), new Program()};
         workers[0].db.execute("CREATE TABLE posts (id INT AUTO_INCREMENT PRIMARY KEY, title VARCHAR(100))");
         List<String> published = new ArrayList<>();
+        List<Double> times = new ArrayList<>();
         int stale = 0;
+        long begun = System.nanoTime();
         for (int number = 0; number < PAGES; number++) {
+            Thread.sleep(Math.max(0, number * EVERY_MS - (System.nanoTime() - begun) / 1_000_000));
             if (number % 25 == 0) {
                 String title = "title " + number;
                 Program worker = workers[number % 2];
@@ -52,12 +56,14 @@ class Program {
                 published.add(title);
             }
             Program worker = workers[(number + 1) % 2];
+            long asked = System.nanoTime();
             List<String> titles = worker.reading == null
                 ? worker.titles() : worker.reading.execute(status -> worker.titles());
+            times.add((System.nanoTime() - asked) / 1e6);
             Collections.sort(titles);
             Collections.sort(published);
             stale += titles.equals(published) ? 0 : 1;
         }
-        System.out.print("{\"pages\": " + PAGES + ", \"stale\": " + stale + "}");
+        System.out.print("{\"stale\": " + stale + ", \"times_ms\": " + times + "}");
     }
 }
