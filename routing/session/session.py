@@ -234,12 +234,24 @@ class Session:
     def may_have_written(self, rules: Rules | None = None) -> None:
         """A command that may write ended, and nothing said what it committed (fact 2.3)."""
         self.own_scope.may_have_written()
-        if self.scopes.in_use:
-            application = (rules or self.rules).application
-            for scope in self.scopes.alive(self.user, application):
-                scope.may_have_written()
-            for entry in self.scopes.writers_elsewhere(self.user, application):
-                entry.may_have_written()
+        self.may_be_writing(rules)
+
+    def may_be_writing(self, rules: Rules | None = None) -> bool:
+        """A command that may write goes on, and its client has a part of the answer.
+
+        What it has committed by now concerns the reads of other sessions: its own come later.
+
+        Returns:
+            Whether other sessions share a scope with this one, or may.
+        """
+        if not self.scopes.in_use:
+            return False
+        application = (rules or self.rules).application
+        for scope in self.scopes.alive(self.user, application):
+            scope.may_have_written()
+        for entry in self.scopes.writers_elsewhere(self.user, application):
+            entry.may_have_written()
+        return True
 
     @property
     def logs(self) -> bool:

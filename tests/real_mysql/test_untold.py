@@ -6,12 +6,14 @@ from contextlib import contextmanager
 import pytest
 
 from protocol.constants import Capability, Command
+from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import NOTHING, RawClient
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.statements import run
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
 CLIENTS = {
@@ -36,6 +38,8 @@ SCHEMA = (
     "CREATE VIEW app.setting AS SELECT app.chooses() AS a",
     "CREATE PROCEDURE app.fails() BEGIN SET time_zone = '+07:00'; SIGNAL SQLSTATE '45000'; END",
     "CREATE PROCEDURE app.writes_first() BEGIN INSERT INTO t () VALUES (); SELECT 1; END",
+    "CREATE PROCEDURE app.writes_and_waits()"
+    " BEGIN INSERT INTO t () VALUES (); SELECT 1; SELECT GET_LOCK('held', 60); END",
 )
 
 
@@ -110,6 +114,30 @@ def test_a_session_sees_what_a_result_wrote(
             for sql in texts:
                 assert client.query(sql)[-1][1][0] != 0xFF, sql
             assert count(client) == 1, how
+
+
+AMONG_RESULTS = {
+    "a function": "SELECT writes(); SELECT GET_LOCK('held', 60)",
+    "a view": "SELECT * FROM writing; SELECT GET_LOCK('held', 60)",
+    "a procedure": "CALL writes_and_waits()",
+}
+
+
+def test_others_see_what_a_result_wrote_while_the_next_one_is_awaited(
+    cluster: Cluster, proxy: StartProxy, capabilities: Capability
+) -> None:
+    """The client has one result, and tells somebody of it."""
+    running = proxy(wait_budget="100ms", scope="user")
+    for how, sql in AMONG_RESULTS.items():
+        with appliers_stopped(cluster), connect(running, capabilities) as other:
+            assert count(other) == 0, how
+            with cluster.primary.admin("app") as holder, connect(running, capabilities) as client:
+                run(holder, "SELECT GET_LOCK('held', 60)")
+                client.send(frame(bytes((Command.COM_QUERY,)) + sql.encode(), 0))
+                for _ in range(4 if client.capabilities & Capability.CLIENT_DEPRECATE_EOF else 5):
+                    client.read()
+                assert count(other) == 1, how
+                run(holder, "SELECT RELEASE_LOCK('held')")
 
 
 AT_ONCE = {

@@ -122,6 +122,8 @@ class ServerAnswers:
                 return None
             self._finish(connection)
             data = self._with_warnings(connection, data)
+        else:
+            self._missing_trackers.between(connection, command, outcome)
         self._pass_on(data)
         if stream.infile:
             self._send_file(connection)

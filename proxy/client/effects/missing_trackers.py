@@ -12,6 +12,10 @@ such an OK and changes nothing else. So a COM_PING follows
 * an error after which the session's state may be different, since ERR packets have no trackers
   either.
 
+A COM_PING cannot go out between the results of one command, which only the last OK tells of. So
+where the client is given the end of one while the next is awaited, as in the middle of a CALL,
+something may have been written, and other sessions have the primary asked.
+
 In a transaction most writes are committed at its end, which names them. What a function writes to
 non-transactional tables is not; it is *noted* that there may be something, and the next OK shows
 it. In front of a command whose own OK has trackers anyway, such as COMMIT, a COM_PING keeps the two
@@ -84,6 +88,18 @@ class MissingTrackers:
             and _may_have_run_programs(command, outcome)
         )
         return self._ask() if self.is_pinged else ()
+
+    def between(
+        self, connection: ServerConnection, command: Command, outcome: CommandOutcome
+    ) -> None:
+        """The client gets a part of an answer: the next result may be long in coming."""
+        stream = connection.stream
+        if not stream.missing_trackers:  # no result has ended, or its end has told
+            return
+        stream.missing_trackers = False  # once for each result, however long the next one is
+        may_write = connection is self._servers.primary and _may_have_run_programs(command, outcome)
+        if may_write and self._state.may_be_writing(command.rules):
+            self._metrics.required_unknown("result")
 
     def behind(
         self,
