@@ -69,9 +69,10 @@ class Views:
         if self._state.without_primary and account.era is None and account.digest:
             known = True  # it only grew old, and nobody can be asked
         # Reads from a replica's snapshot go on there: its views have not changed.
-        if not known and not self._state.transaction.reads_on_replica:
-            return through(statement, CALLS)
         touched = account.catalogue.touched(statement)
+        if not known and not self._state.transaction.reads_on_replica:
+            # No question of ours may come between what a view asks about and the view.
+            return through(statement, CALLS | touched)
         if not account.asking and self._can_ask(account):
             touched |= BOUND  # so that the question goes along
         return through(statement, touched)

@@ -260,6 +260,18 @@ def test_what_is_left_of_the_statement_before_is_not_that_of_the_question(
         run(other, "DROP VIEW asking")
 
 
+def test_a_view_that_asks_about_the_statement_before_does_so_while_others_change(
+    running: RunningProxy, session: Session
+) -> None:
+    """The question for views does not go in front of a view that is known to ask."""
+    with closing(connect(running.port)) as other:
+        for view, expected in (("found", 2), ("counted", 0)):
+            run(other, "CREATE OR REPLACE VIEW asking AS SELECT 7 AS c")
+            run(session, "UPDATE base SET a = a WHERE a < 3")
+            assert run(session, f"SELECT c FROM {view}") == [(expected,)], view  # noqa: S608 - ours
+        run(other, "DROP VIEW asking")
+
+
 @pytest.mark.parametrize(
     ("sql", "on"),
     [
