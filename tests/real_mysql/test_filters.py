@@ -281,3 +281,24 @@ def test_a_restarted_replica_has_its_memory_tables_empty(cluster: Cluster) -> No
         assert primary.value("SELECT COUNT(*) FROM app.fleeting") == "2"
     finally:
         cluster.create()
+
+
+def test_a_replica_makes_tables_without_some_of_a_sessions_variables(cluster: Cluster) -> None:
+    """Under the same GTIDs: its rows are the same, and what is found is not."""
+    primary, replica = cluster.primary, cluster.replicas[0]
+    with closing(primary.admin("app")) as session:
+        for sql in (
+            "SET innodb_ft_enable_stopword = OFF",
+            "CREATE TABLE worded (a TEXT, FULLTEXT KEY (a)) ENGINE = InnoDB",
+            "INSERT INTO worded VALUES ('the who')",
+            "SET default_storage_engine = BLACKHOLE",
+            "CREATE TABLE swallowed (a INT)",
+            "INSERT INTO swallowed VALUES (1)",
+        ):
+            run(session, sql)
+    cluster.wait_caught_up()
+    for sql, expected in (
+        ("SELECT COUNT(*) FROM app.worded WHERE MATCH (a) AGAINST ('the')", ["1", "0"]),
+        ("SELECT COUNT(*) FROM app.swallowed", ["0", "1"]),
+    ):
+        assert [server.value(sql) for server in (primary, replica)] == expected, sql
