@@ -41,7 +41,7 @@ _NONE_KEPT: Final = ("--kept-connections", "0")
 """A connection to each server is opened for each client."""
 _JUDGED: Final = ("--login-age", "0")
 """The servers are asked about each login, over connections that are kept."""
-_PACKETS: Final = 4
+PACKETS: Final = 4
 """Packets of a result with one column and one row: count, definition, row, end."""
 
 
@@ -111,11 +111,17 @@ class Client:
                 self.send(reply, number)
                 number += 1
 
-    def run(self, sql: str, packets: int) -> None:
+    def run(self, sql: str, packets: int) -> list[bytes]:
         """Run a statement and read the `packets` packets of its answer."""
         self.send(com_query(sql.encode(), query_attributes=False), 0)
-        for _ in range(packets):
-            self.read()
+        return [self.read() for _ in range(packets)]
+
+    def run_both(self, first: str, second: str, packets: int) -> tuple[list[bytes], list[bytes]]:
+        """Send two statements at once and read their answers, of `packets` packets each."""
+        statements = (com_query(sql.encode(), query_attributes=False) for sql in (first, second))
+        self._socket.sendall(b"".join(frame(statement, 0) for statement in statements))
+        answers = [[self.read() for _ in range(packets)] for _ in range(2)]
+        return answers[0], answers[1]
 
     def quit(self) -> None:
         """Send COM_QUIT."""
@@ -128,7 +134,7 @@ def visit(port: int) -> tuple[float, float]:
     with closing(Client(port)) as client:
         client.log_in()
         entered = time.perf_counter()
-        client.run("SELECT id FROM connect WHERE id = 1", _PACKETS)
+        client.run("SELECT id FROM connect WHERE id = 1", PACKETS)
         answered = time.perf_counter()
         client.quit()
     return entered - began, answered - entered
