@@ -18,7 +18,7 @@ from routing.consistency.scope import ScopeState
 from routing.servers.primary_share import is_worth_waiting
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
-from routing.sql.diagnostics import CONDITIONS, COST
+from routing.sql.diagnostics import CONDITIONS, COST, TAKES_COUNT
 from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement, StatementClass
 from routing.sql.table_references import TableNames
@@ -78,6 +78,8 @@ def choose(
             return on_primary(topology, Reason.SESSION)
         if topology.refusals.until and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
+        if statement.leaves & TAKES_COUNT and _is_counted_on_primary(session, topology):
+            return on_primary(topology, Reason.SESSION)
         rules = session.rules if requirement is None else requirement.rules
         if not statement.identifiers and session.transaction.waits_for_table(session, rules):
             return on_primary(topology, Reason.TRANSACTION)
@@ -99,6 +101,15 @@ def choose(
         # What the statement before left there needs no newer data.
         return Decision(area.server, Reason.DIAGNOSTIC, Proof.NONE)
     return on_primary(topology, _REASONS[kind])
+
+
+def _is_counted_on_primary(session: Session, topology: Topology) -> bool:
+    """Whether FOUND_ROWS() behind an EXPLAIN is what the session's primary has counted."""
+    diagnostics = session.diagnostics
+    area = diagnostics.counts_at
+    if area is None or session.without_primary or area.server is not topology.primary:
+        return False
+    return diagnostics.has_count(area)
 
 
 def _shows_transaction(session: Session, parts: int) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from protocol.response_stream import RESULTS
 from proxy.client.statements.views import ask_views
-from routing.request import command_properties
+from routing.request import command_properties, diagnostics
 from routing.sql.catalogue import BOUND, CALLS, through
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Views:
         if command.shape != RESULTS or command_properties.may_ask_previous(command):
             return ()
         if account.asking or not self._can_ask(account):
+            return ()
+        if diagnostics.needs_count(self._state.diagnostics, primary.area, command):
             return ()
         transaction = self._state.transaction
         question = self._catalogues.ask(account, primary, anew=transaction.is_idle)

@@ -626,10 +626,11 @@ class ServerConnection:
                     return
                 following = self._next
                 if following is not None:
+                    behind_client = current.forwarded
                     self._current = current = following
                     self._next = self._later.pop(0) if self._later else None
                     self._begun = False
-                    if current.disturbs:
+                    if behind_client and current.disturbs:
                         self.area.disturb(current.disturbs)  # what the answer before it has left
                 else:
                     self._current = None

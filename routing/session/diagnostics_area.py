@@ -12,6 +12,10 @@ since its statements run on several servers, and for each part only one of them 
 * ROW_COUNT();
 * the cost of the last query (SHOW STATUS LIKE 'Last_query_cost').
 
+A server counts the rows of queries that FOUND_ROWS() does not show yet, as those of CREATE TABLE …
+SELECT: a later statement without a query does (`sql.diagnostics.TAKES_COUNT`). It must then run on
+that connection, which alone has the count (`counts_at`).
+
 LAST_INSERT_ID() needs no part: only the primary ever sets it, and only the primary is asked for it.
 
 `DiagnosticsArea` is the session's: where each part is true, and its value, as far as that is known.
@@ -34,12 +38,15 @@ from routing.sql.diagnostics import (
     AFFECTS_NONE,
     CONDITIONS,
     COST,
+    COUNTS_ROWS,
     FOUND_AS_SHOWN,
     FOUND_ROWS,
+    MAY_COUNT_ROWS,
     MAY_FIND_ROWS,
     PARTS,
     ROW_COUNT,
     SHOWS_ROWS,
+    TAKES_COUNT,
 )
 
 NOT_KNOWN: Final = -2
@@ -96,7 +103,8 @@ class ConnectionArea:
 
     Attributes:
         server: which server it leads to.
-        holds: parts that no statement of the proxy's own has changed since the session's did.
+        holds: parts, and COUNTS_ROWS for the count that FOUND_ROWS() does not show yet, that no
+            statement of the proxy's own has changed since the session's did.
         clean: it is known that there are no warnings and errors.
     """
 
@@ -109,6 +117,8 @@ class ConnectionArea:
 
     def disturb(self, parts: int) -> None:
         """A statement of the proxy's own changes these parts."""
+        if parts & FOUND_ROWS:
+            parts |= COUNTS_ROWS
         self.holds &= ~parts
         if parts & CONDITIONS:
             self.clean = False
@@ -147,6 +157,7 @@ class DiagnosticsArea:
         found_rows: FOUND_ROWS(), or NOT_KNOWN.
         found_at: where it is that; None if nowhere.
         found_by: if it is not known, the packet of a statement that sets it again; or empty.
+        counts_at: where rows were counted that FOUND_ROWS() does not show yet; None if nowhere.
         row_count: ROW_COUNT() if it is -1 or 0, or else NOT_KNOWN.
         counted_at: where it is that; None if nowhere.
         cost_at: where the last query ran.
@@ -159,6 +170,7 @@ class DiagnosticsArea:
         "conditions_at",
         "cost_at",
         "counted_at",
+        "counts_at",
         "found_at",
         "found_by",
         "found_rows",
@@ -176,6 +188,7 @@ class DiagnosticsArea:
         self.found_rows = 0
         self.found_at: ConnectionArea | None = None
         self.found_by = b""
+        self.counts_at: ConnectionArea | None = None
         self.row_count = 0
         self.counted_at: ConnectionArea | None = None
         self.cost_at: ConnectionArea | None = None
@@ -201,14 +214,17 @@ class DiagnosticsArea:
             self._raise(area, warnings, packet)
         elif warnings:
             self._raise(area, self.conditions + warnings)
+        kept = self.is_at(area, FOUND_ROWS)
+        taken = left & TAKES_COUNT and (self.has_count(area) or (kept and left & MAY_COUNT_ROWS))
         if left & FOUND_ROWS:
             known = left & FOUND_AS_SHOWN != 0 and rows <= _MOST_ROWS
             self.found_at = area
             self.found_rows = rows if known else NOT_KNOWN
             self.found_by = b"" if known else packet
             self._together = left & CONDITIONS != 0
-        elif left & MAY_FIND_ROWS and (rows or self.is_at(area, FOUND_ROWS)):
+        elif taken or (left & MAY_FIND_ROWS and (rows or kept)):
             self._find(area)
+        self._count_rows(area, left, kept)
         if left & ROW_COUNT:
             self.counted_at = area
             if left & SHOWS_ROWS:
@@ -221,8 +237,26 @@ class DiagnosticsArea:
             self.cost_at = area
         area.holds |= left & PARTS
 
+    def _count_rows(self, area: ConnectionArea, left: int, kept: bool) -> None:
+        """Rows may have been counted that FOUND_ROWS() does not show yet.
+
+        `kept`: FOUND_ROWS() was true on the connection before, and so the count was.
+        """
+        if left & (FOUND_ROWS | TAKES_COUNT):
+            self.counts_at = None
+            left &= ~MAY_COUNT_ROWS
+        if left & COUNTS_ROWS or (left & MAY_COUNT_ROWS and kept):
+            self.counts_at = area
+            area.holds |= COUNTS_ROWS
+
     def on_error(
-        self, area: ConnectionArea, warnings: int, packet: bytes = b"", *, found: bool = False
+        self,
+        area: ConnectionArea,
+        warnings: int,
+        packet: bytes = b"",
+        *,
+        found: bool = False,
+        counts: bool = False,
     ) -> None:
         """A statement has failed.
 
@@ -230,14 +264,18 @@ class DiagnosticsArea:
             area: where.
             warnings: how many it had raised before.
             packet: its own, if it may run again.
-            found: something in it had set FOUND_ROWS() before.
+            found: something in it had set FOUND_ROWS() before, or may have where that was true.
+            counts: something in it may have counted rows that FOUND_ROWS() does not show yet.
         """
+        kept = self.is_at(area, FOUND_ROWS)
         self.statement_conditions = 1 + warnings
         self._raise(area, 1 + warnings, packet)
         self._finds_none = True
         self._count(area, -1)
         if found:
             self._find(area)
+        if counts:
+            self._count_rows(area, MAY_COUNT_ROWS, kept)
 
     def on_prepare(self, area: ConnectionArea, warnings: int, packet: bytes) -> None:
         """A COM_STMT_PREPARE has ended well, which leaves FOUND_ROWS() and ROW_COUNT()."""
@@ -360,6 +398,10 @@ class DiagnosticsArea:
 
     # What is asked
 
+    def has_count(self, area: ConnectionArea) -> bool:
+        """Whether a connection has counted rows that FOUND_ROWS() does not show yet."""
+        return self.counts_at is area and area.holds & COUNTS_ROWS != 0
+
     def is_at(self, area: ConnectionArea, parts: int) -> bool:
         """Whether all these parts are true on a connection."""
         return not self._missing(area, parts)
@@ -461,7 +503,7 @@ class DiagnosticsArea:
 
     def can_leave(self, area: ConnectionArea) -> bool:
         """Whether a connection can be given away: what it holds is known, and cheap to make."""
-        if self.conditions and self.conditions_at in (None, area):
+        if self.has_count(area) or (self.conditions and self.conditions_at in (None, area)):
             return False
         if self.found_at in (None, area) and not 0 <= self.found_rows <= _FEW_ROWS:
             return False

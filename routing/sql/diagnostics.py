@@ -27,11 +27,22 @@ SHOWS_ROWS: Final = 64
 AFFECTS_NONE: Final = 128
 """ROW_COUNT() is 0 after it."""
 
-UNKNOWN: Final = CONDITIONS | ROW_COUNT | COST | MAY_FIND_ROWS
+# A server has two counts: the rows of the last query of whatever kind (`current_found_rows` in its
+# source), and those that FOUND_ROWS() shows (`previous_found_rows`).
+COUNTS_ROWS: Final = 256
+"""It sets the current count alone, which FOUND_ROWS() does not show yet."""
+MAY_COUNT_ROWS: Final = 512
+"""Its text does not show whether it sets the current count."""
+TAKES_COUNT: Final = 1024
+"""FOUND_ROWS() shows the current count behind it, whichever statement has set that."""
+
+UNKNOWN: Final = CONDITIONS | ROW_COUNT | COST | MAY_FIND_ROWS | MAY_COUNT_ROWS
 """What a statement leaves that is not understood."""
 
+_RUNNING: Final = {b"EXECUTE": UNKNOWN, b"CALL": (UNKNOWN & ~MAY_COUNT_ROWS) | TAKES_COUNT}
 _QUERY_WORDS: Final = (b"SELECT", b"WITH", b"TABLE", b"VALUES", b"(")
 _INSERTING: Final = (b"INSERT", b"REPLACE")
+_CHANGING: Final = frozenset({*_INSERTING, b"UPDATE", b"DELETE"})
 _QUERIES: Final = frozenset({b"SELECT", b"TABLE", b"WITH"})
 _DELETE_MODIFIERS: Final = (b"LOW_PRIORITY", b"QUICK", b"IGNORE")
 _EXPLAINING: Final = (b"EXPLAIN", b"DESCRIBE", b"DESC")
@@ -83,8 +94,8 @@ def leaves(tokens: Tokens) -> int:  # noqa: C901 one case per kind of statement
     first = words[0]
     if first in _QUERY_WORDS:
         return _query(words)
-    if first in (b"CALL", b"EXECUTE"):
-        return UNKNOWN
+    if first in _RUNNING:
+        return _RUNNING[first]
     if first in _INSERTING:
         return CONDITIONS | ROW_COUNT | COST | _inserted(words)
     if first == b"UPDATE":
@@ -100,19 +111,30 @@ def leaves(tokens: Tokens) -> int:  # noqa: C901 one case per kind of statement
     if first == b"GET":
         return 0
     if first in _OF_SESSION:
-        return CONDITIONS | ROW_COUNT | AFFECTS_NONE
+        counts = MAY_COUNT_ROWS if first == b"SET" and not _QUERIES.isdisjoint(words) else 0
+        return CONDITIONS | ROW_COUNT | AFFECTS_NONE | counts
     if first in _DEFINING and _DEFINES_FROM.isdisjoint(words) and words.count(b"TABLE") < 2:
         return CONDITIONS | ROW_COUNT | AFFECTS_NONE
     if first in _SHOWING:
         return CONDITIONS | ROW_COUNT | SHOWS_ROWS
-    return CONDITIONS | ROW_COUNT
+    return CONDITIONS | ROW_COUNT | (_created(words) if first == b"CREATE" else 0)
 
 
 def together(parts: list[int]) -> int:
     """What several statements of one text leave."""
     left = 0
     for part in parts:
-        left |= part & (PARTS | MAY_FIND_ROWS)
+        if part & TAKES_COUNT:
+            if left & COUNTS_ROWS:
+                left |= FOUND_ROWS
+            elif (left | part) & MAY_COUNT_ROWS:
+                left |= MAY_FIND_ROWS
+            part &= ~MAY_COUNT_ROWS
+        if part & (FOUND_ROWS | TAKES_COUNT):
+            left &= ~(COUNTS_ROWS | MAY_COUNT_ROWS)
+        left |= part & (PARTS | MAY_FIND_ROWS | COUNTS_ROWS | MAY_COUNT_ROWS | TAKES_COUNT)
+    if left & TAKES_COUNT and left & MAY_COUNT_ROWS:
+        left ^= MAY_COUNT_ROWS | COUNTS_ROWS  # behind what takes the count, not within it
     return left | (parts[-1] & (SHOWS_ROWS | AFFECTS_NONE))
 
 
@@ -130,16 +152,29 @@ def _query(words: list[bytes]) -> int:
 def _inserted(words: list[bytes]) -> int:
     """A subquery of constants among values is no query."""
     if _QUERIES.isdisjoint(words):
-        return 0
+        return TAKES_COUNT
     valued = b"VALUES" in words or b"VALUE" in words or b"SET" in words
-    return FOUND_ROWS if not valued or b"FROM" in words else 0
+    return FOUND_ROWS if not valued or b"FROM" in words else TAKES_COUNT
 
 
 def _deleted(words: list[bytes]) -> int:
     table = next((word for word in words[1:] if word not in _DELETE_MODIFIERS), b"")
     if table != b"FROM" or b"USING" in words:
         return FOUND_ROWS
-    return FOUND_ROWS if b"SELECT" in words and words.count(b"FROM") > 1 else 0
+    queried = b"TABLE" in words or (b"SELECT" in words and words.count(b"FROM") > 1)
+    return FOUND_ROWS if queried else TAKES_COUNT
+
+
+def _created(words: list[bytes]) -> int:
+    """CREATE TABLE … SELECT; a table that exists already is left as it is."""
+    if b"TABLE" not in words[1:3] or not _is_query(words[3:]):
+        return 0
+    return MAY_COUNT_ROWS if b"EXISTS" in words[3:6] else COUNTS_ROWS
+
+
+def _is_query(words: list[bytes]) -> bool:
+    """Whether there is one; partitions have VALUES, too, and indexes WITH."""
+    return b"SELECT" in words or b"TABLE" in words or (b"VALUES" in words and b"ROW" in words)
 
 
 def _shown(words: list[bytes]) -> int:
@@ -158,4 +193,10 @@ def _explained(words: list[bytes]) -> int:
     left = CONDITIONS | ROW_COUNT | COST | SHOWS_ROWS
     if words[1] == b"ANALYZE":
         return left | FOUND_ROWS
-    return left | FOUND_ROWS | FOUND_AS_SHOWN if _EXPLAINED.isdisjoint(words) else left
+    if _EXPLAINED.isdisjoint(words):
+        return left | FOUND_ROWS | FOUND_AS_SHOWN
+    if b"CONNECTION" in words[2:3]:
+        return left
+    # The optimizer runs some subqueries.
+    subqueries = sum(word in _QUERIES for word in words) - _CHANGING.isdisjoint(words)
+    return left | TAKES_COUNT | (MAY_COUNT_ROWS if subqueries > 0 else 0)

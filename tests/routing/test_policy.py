@@ -17,7 +17,7 @@ from routing.policy import choose, on_primary, stale
 from routing.servers.topology import Server, Topology
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
-from routing.sql.diagnostics import CONDITIONS, PARTS
+from routing.sql.diagnostics import CONDITIONS, COUNTS_ROWS, PARTS, TAKES_COUNT
 from routing.sql.session_locks import PinReason
 from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.routing.transaction.situations import open_on_replica
@@ -495,6 +495,19 @@ def test_diagnostics_follow_the_previous_statement() -> None:
             session.pins.acquire(PinReason.TABLE_LOCK)
         decision = choose(session, diagnostic, topology, NOW)
         assert decision == Decision(server, Reason.DIAGNOSTIC, proof)
+
+
+def test_an_explain_goes_where_rows_were_counted() -> None:
+    topology = topology_of("", "")
+    area = ConnectionArea(topology.primary)
+    session = session_at()
+    explain = replace(READ, leaves=TAKES_COUNT)
+    session.diagnostics.on_success(area, COUNTS_ROWS, 0, 0)
+    decision = choose(session, explain, topology, NOW)
+    assert decision == on_primary(topology, Reason.SESSION)
+    assert choose(session, READ, topology, NOW).server is not topology.primary
+    area.disturb(PARTS)
+    assert choose(session, explain, topology, NOW).server is not topology.primary
 
 
 # Levels and scopes.

@@ -168,7 +168,10 @@ class Dispatch:
             exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
         ):
             batch = ask_found_rows(attributes) + batch
-        wanted = diagnostics.parts_required(command)
+        has_count = state.diagnostics.has_count(primary.area)
+        if has_count and any(exchange.disturbs & FOUND_ROWS for exchange, _ in batch):
+            has_count = False
+        wanted = diagnostics.parts_required(command, has_count=has_count)
         by = self._replay(primary, command, wanted, batch)
         batch += replay_batch(by, attributes)
         self.send(primary, batch, behind)
@@ -274,6 +277,7 @@ class Dispatch:
             and not state.is_recorded
             and not transaction.status & IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
+            and not diagnostics.needs_count(state.diagnostics, primary.area, command)
         ):
             batch += probe(attributes)
         return batch
@@ -296,6 +300,8 @@ class Dispatch:
         wanted = diagnostics.parts_asked(command) | (
             diagnostics.parts_required(command) & CONDITIONS
         )
+        if diagnostics.needs_count(session_area, primary.area, command):
+            return True
         return session_area.is_at(primary.area, wanted) and not session_area.survives(wanted)
 
     def _replay(
@@ -412,8 +418,9 @@ class Dispatch:
             is_diagnostic=decision.reason is Reason.DIAGNOSTIC,
         )
         self._servers.show_status(replica)
-        if decision.reason is Reason.DIAGNOSTIC:
-            by = self._replay(replica, command, diagnostics.parts_asked(command), batch)
+        wanted = diagnostics.parts_required_of_replica(command)
+        if wanted:
+            by = self._replay(replica, command, wanted, batch)
             batch += replay_batch(by, replica.query_attributes)
         if snapshot is not None:
             if takes:
@@ -426,6 +433,8 @@ class Dispatch:
             limit = read.budget + self._connect_timeout
             self._read_timers.begin_wait(replica.server, gtids, self._now(), limit)
         self.send(replica, batch)
+        if wanted:
+            state.diagnostics.on_replay(replica.area, wanted, by)
         if state.plain:
             replica.give_to(self._taker)
 

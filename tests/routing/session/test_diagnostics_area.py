@@ -169,3 +169,72 @@ def test_conditions_are_cleared_beside_a_count_that_only_the_server_knows(
     area.on_prepare(replica, 0, b"packet")
     by = area.replay_for(primary, CONDITIONS | ROW_COUNT)
     assert by == DiagnosticsReplay(again=b"\x05\0\0\0\x16DO 0")
+
+
+COUNTS = b"CREATE TABLE made SELECT a FROM t"
+TAKES = b"INSERT INTO t VALUES (1)"
+
+
+def test_found_rows_shows_a_count_behind_a_later_statement(
+    primary: ConnectionArea, replica: ConnectionArea
+) -> None:
+    area = DiagnosticsArea()
+    area.on_success(replica, leaves(READ), 3, 0)
+    area.on_success(primary, leaves(COUNTS), 0, 0)
+    assert area.has_count(primary)
+    assert not area.can_leave(primary)
+    assert (area.found_at, area.found_rows) == (replica, 3)
+    area.on_success(primary, leaves(b"SET @a = 1"), 0, 0)
+    area.on_error(primary, 0, counts=True)
+    assert area.has_count(primary)
+    area.on_success(primary, leaves(TAKES), 0, 0)
+    assert not area.has_count(primary)
+    assert (area.found_at, area.found_rows) == (primary, NOT_KNOWN)
+
+
+def test_a_question_of_the_proxys_own_is_counted_in_place_of_that(
+    primary: ConnectionArea, replica: ConnectionArea
+) -> None:
+    area = DiagnosticsArea()
+    area.on_success(replica, leaves(READ), 3, 0)
+    area.on_success(primary, leaves(COUNTS), 0, 0)
+    primary.disturb(FOUND_ROWS)
+    assert not area.has_count(primary)
+    area.on_success(primary, leaves(TAKES), 0, 0)
+    assert (area.found_at, area.found_rows) == (replica, 3)
+
+
+def test_what_may_have_counted_has_where_found_rows_was_true(
+    primary: ConnectionArea, replica: ConnectionArea
+) -> None:
+    may_count = leaves(b"SET @a = (SELECT MAX(a) FROM t)")
+    area = DiagnosticsArea()
+    area.on_success(replica, leaves(READ), 3, 0)
+    area.on_success(primary, may_count, 0, 0)
+    assert not area.has_count(primary)
+    area.on_replay(primary, FOUND_ROWS, DiagnosticsReplay(finds=3))
+    area.on_success(primary, may_count, 0, 0)
+    assert area.has_count(primary)
+    area.on_success(replica, leaves(READ), 3, 0)
+    assert area.counts_at is None
+
+
+def test_a_statement_that_fails_may_have_counted(primary: ConnectionArea) -> None:
+    area = DiagnosticsArea()
+    area.on_success(primary, leaves(b"UPDATE t SET a = 1"), 0, 0)
+    area.on_error(primary, 0)
+    assert not area.has_count(primary)
+    area.on_error(primary, 0, counts=True)
+    assert area.has_count(primary)
+
+
+def test_subqueries_of_an_explain_may_set_found_rows(
+    primary: ConnectionArea, replica: ConnectionArea
+) -> None:
+    explain = leaves(b"EXPLAIN SELECT a FROM t WHERE a = (SELECT MAX(a) FROM t)")
+    area = DiagnosticsArea()
+    area.on_success(primary, leaves(READ), 3, 0)
+    area.on_success(replica, explain, 1, 0)
+    assert (area.found_at, area.found_rows) == (primary, 3)
+    area.on_success(primary, explain, 1, 0)
+    assert (area.found_at, area.found_rows) == (primary, NOT_KNOWN)

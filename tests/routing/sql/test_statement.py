@@ -9,7 +9,14 @@ import pytest
 
 from routing.sql import native_functions
 from routing.sql.classifier import Classifier
-from routing.sql.diagnostics import FOUND_AS_SHOWN, FOUND_ROWS, MAY_FIND_ROWS
+from routing.sql.diagnostics import (
+    COUNTS_ROWS,
+    FOUND_AS_SHOWN,
+    FOUND_ROWS,
+    MAY_COUNT_ROWS,
+    MAY_FIND_ROWS,
+    TAKES_COUNT,
+)
 from routing.sql.statement import (
     MAX_SKELETON,
     MAX_TEXT,
@@ -642,6 +649,49 @@ ROWS = FOUND_ROWS | FOUND_AS_SHOWN
 )
 def test_what_sets_found_rows(text: str, found: int) -> None:
     assert of(text).leaves & (ROWS | MAY_FIND_ROWS) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("CREATE TABLE t SELECT 1", COUNTS_ROWS),
+        ("CREATE TEMPORARY TABLE t (a INT) AS WITH c AS (SELECT 1) TABLE c", COUNTS_ROWS),
+        ("CREATE TABLE t VALUES ROW(1), ROW(2)", COUNTS_ROWS),
+        ("CREATE TABLE IF NOT EXISTS t TABLE u", MAY_COUNT_ROWS),
+        ("CREATE TABLE t (a INT, FULLTEXT KEY (b) WITH PARSER ngram)", 0),
+        ("CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1))", 0),
+        ("CREATE TABLE t LIKE u", 0),
+        ("CREATE VIEW v AS SELECT 1", 0),
+        ("CREATE PROCEDURE p() CREATE TABLE t SELECT 1", 0),
+        ("SET @a = 1", 0),
+        ("SET @a = (SELECT MAX(a) FROM t)", MAY_COUNT_ROWS),
+        ("INSERT INTO t VALUES (1)", TAKES_COUNT),
+        ("INSERT INTO t SELECT 1", 0),
+        ("DELETE FROM t", TAKES_COUNT),
+        ("DELETE FROM t WHERE a IN (TABLE u)", 0),
+        ("EXPLAIN SELECT a FROM t", TAKES_COUNT),
+        ("EXPLAIN UPDATE t SET a = 1", TAKES_COUNT),
+        ("EXPLAIN SELECT a FROM t WHERE a = (SELECT MAX(a) FROM u)", TAKES_COUNT | MAY_COUNT_ROWS),
+        ("EXPLAIN DELETE FROM t WHERE a = (SELECT MAX(a) FROM u)", TAKES_COUNT | MAY_COUNT_ROWS),
+        ("EXPLAIN ANALYZE SELECT a FROM t", 0),
+        ("EXPLAIN t", 0),
+        ("EXPLAIN FOR CONNECTION 1", 0),
+        ("SHOW CREATE TABLE t", 0),
+        ("CALL p()", TAKES_COUNT),
+        ("EXECUTE p", MAY_COUNT_ROWS),
+        ("CREATE TABLE t SELECT 1; SET @a = 1", COUNTS_ROWS),
+        ("SET @a = (SELECT MAX(a) FROM t); BEGIN", MAY_COUNT_ROWS),
+        ("CREATE TABLE t SELECT 1; INSERT INTO u VALUES (1)", FOUND_ROWS | TAKES_COUNT),
+        ("SET @a = (SELECT MAX(a) FROM t); DELETE FROM u", MAY_FIND_ROWS | TAKES_COUNT),
+        ("CREATE TABLE t SELECT 1; SELECT 1", FOUND_ROWS),
+        ("INSERT INTO u VALUES (1); CREATE TABLE t SELECT 1", TAKES_COUNT | COUNTS_ROWS),
+        ("INSERT INTO u VALUES (1); SET @a = (TABLE t)", TAKES_COUNT | COUNTS_ROWS),
+    ],
+)
+def test_what_counts_rows_that_found_rows_does_not_show_yet(text: str, counted: int) -> None:
+    parts = COUNTS_ROWS | MAY_COUNT_ROWS | TAKES_COUNT
+    several = FOUND_ROWS | MAY_FIND_ROWS if "; " in text else 0
+    assert of(text).leaves & (parts | several) == counted
 
 
 class Searched(bytes):
