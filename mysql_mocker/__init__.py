@@ -23,9 +23,13 @@ Where it is not MySQL:
 * There are no query plans, and EXPLAIN shows none. Results of SHOW are described by their values,
   and parameters of statements all alike. Columns that are calculated have the server's types and
   decimals, but not its lengths and flags, and columns of tables keep their flags where they come
-  out of a temporary table. A DECIMAL in a user variable is a DOUBLE. Functions that are named with
-  their schema, and functions called with the wrong number of arguments, are syntax errors. A syntax
-  error quotes another text than MySQL's, and an unknown column is always in the 'field list'.
+  out of a temporary table. A DECIMAL in a user variable is a DOUBLE, and an expression that is NULL
+  leaves one of text. Functions that are named with their schema, and functions called with the
+  wrong number of arguments, are syntax errors. A syntax error quotes another text than MySQL's, and
+  an unknown column is always in the 'field list'.
+* FOUND_ROWS() never shows what CREATE TABLE … SELECT, a subquery of a SET, or a statement that
+  failed has counted. An UPDATE sets it to 0 where MySQL keeps it, as it sees by an index or by NOT
+  NULL that no row fits. The tables in a prepared SET are looked for when it is executed.
 * Unknown to it: MyISAM, events, triggers, parameters of stored routines, multi-table UPDATE and
   DELETE, SELECT INTO, LOAD DATA, XA, cursors (a statement that asks for one gets its rows at
   once), compression, privileges. LOCK TABLES is reported but does not lock.

@@ -27,12 +27,12 @@ class MySQLError(Exception):
         return cls(error.code, error.sqlstate, message)
 
 
-def syntax_error(near: str) -> MySQLError:
+def syntax_error(near: str, line: int = 1) -> MySQLError:
     """1064, with the text from the point where the server no longer understood it."""
     return MySQLError.of(
         ServerErrorCode.ER_PARSE_ERROR,
         "You have an error in your SQL syntax; check the manual that corresponds to your MySQL "
-        f"server version for the right syntax to use near '{near[:80]}' at line 1",
+        f"server version for the right syntax to use near '{near[:80]}' at line {line}",
     )
 
 

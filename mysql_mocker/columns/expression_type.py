@@ -150,9 +150,7 @@ class ExpressionTypes:
                 return None
             return value_type.of_variable(self._session.value_of(name, shared=False))
         if isinstance(node, exp.Parameter):
-            variables = self._session.storage.surroundings.user_variables
-            name = node.name.lower()
-            return value_type.of_value(variables[name]) if name in variables else BYTES
+            return value_type.of_value(self._session.typed_variable(node.name.lower()))
         return None
 
     def _function(self, node: exp.Expr) -> ValueType | None:

@@ -325,6 +325,12 @@ def split(text: str, sql_mode: str = "") -> tuple[Statement, ...]:
     return _split_kept(text, dialect) if len(text) <= _KEPT_TEXT else _split(text, dialect)
 
 
+def several(text: str, statements: Sequence[Statement]) -> MySQLError:
+    """1064 for a text of several statements, where there may be one."""
+    start = text.find(statements[1].text, len(statements[0].text))
+    return syntax_error(text[start:].rstrip("; \t\r\n"), 1 + text.count("\n", 0, start))
+
+
 def text_literal(text: str) -> exp.Expr:
     """A string as a node; SQLite's SQL cannot contain NUL, nor what is not UTF-8."""
     try:

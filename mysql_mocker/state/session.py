@@ -106,6 +106,7 @@ class Session:
         self.diagnostics: list[Diagnostic] = []
         self.warning_count = 0
         self.prepared: dict[str, tuple[str, str | None]] = {}
+        self._null_types: dict[str, Value] = {}
         self.found_rows = 0
         self.row_count = -1
         self.last_insert_id = 0
@@ -129,6 +130,18 @@ class Session:
         found_rows = self.found_rows
         self._begin()
         self.found_rows, self.row_count = found_rows, 0
+
+    # User variables.
+
+    def set_variable(self, name: str, value: Value, null: Value) -> None:
+        """Assigns a user variable, which has the type of `null` if it is NULL."""
+        self._null_types[name] = null
+        self.storage.surroundings.user_variables[name] = value
+
+    def typed_variable(self, name: str) -> Value:
+        """A user variable, or a value of its type if it is NULL; one that is not set is bytes."""
+        value = self.storage.surroundings.user_variables.get(name)
+        return self._null_types.get(name, b"") if value is None else value
 
     # Statements.
 
@@ -185,11 +198,12 @@ class Session:
         self._complained = error
         self.diagnostics.append(Diagnostic("Error", error.code, error.message))
         self.row_count = -1
-        self.warning_count = 1
+        self.warning_count += 1
 
     def failed(self, error: MySQLError) -> None:
         """A statement ended in an error, which also ends a transaction of that statement alone."""
         self.complain(error)
+        self.warning_count = len(self.diagnostics)
         self.transaction.end_statement(failed=True)
 
     def refuse(self, error: MySQLError) -> NoReturn:

@@ -147,15 +147,16 @@ class Trackers:
             self._set_state(_IDLE[:_LOCKED] + "L")
 
     def characteristics_set(
-        self, *, isolation: str | None = None, access: str | None = None
+        self, *, isolation: str | None = None, access: str | None = None, begins: bool = False
     ) -> None:
         """What SET TRANSACTION, or the beginning of a transaction, says about it.
 
         Args:
             isolation: READ COMMITTED and the like; empty to forget it, None to keep it.
             access: READ ONLY or READ WRITE; likewise.
+            begins: START TRANSACTION says it, which counts even with the tracker off.
         """
-        if not self._details:
+        if not (self._details or begins) and (isolation or access):
             return
         before = self._isolation, self._access
         self._isolation = self._isolation if isolation is None else isolation

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlglot import Token, TokenType
+from sqlglot import Token, TokenType, exp
 
 from mysql_mocker.error import MySQLError, syntax_error
 from mysql_mocker.evaluation.binding import evaluate
@@ -132,10 +132,28 @@ def _written(expression: Statement) -> Value:
 
 
 async def _user_variable(session: Session, item: Statement) -> None:
-    left, right = _split(item)
-    name = "".join(token.text for token in left[1:]).lower()
-    session.storage.surroundings.user_variables[name] = await _value(session, right)
+    name, right = _named(item)
+    value = await _value(session, right)
+    # NULL itself leaves the type as it was.
+    null = session.typed_variable(name) if right.words == ["NULL"] else ""
+    session.set_variable(name, value, null)
     session.trackers.state_set()
+
+
+def _named(item: Statement) -> tuple[str, Statement]:
+    """A user variable's name, and the expression for it."""
+    left, right = _split(item)
+    return "".join(token.text for token in left[1:]).lower(), right
+
+
+def declare(session: Session, statement: Statement) -> None:
+    """Creates the user variables of a SET that is prepared, as NULL, where there are none."""
+    for item in _items(statement):
+        if item.tokens and item.tokens[0].token_type is TokenType.PARAMETER:
+            name, right = _named(item)
+            if name not in session.storage.surroundings.user_variables:
+                is_bytes = isinstance(right.expressions(0)[0], exp.Null | exp.HexString)
+                session.set_variable(name, None, b"" if is_bytes else "")
 
 
 async def _system_variable(session: Session, item: Statement) -> None:

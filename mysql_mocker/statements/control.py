@@ -26,7 +26,8 @@ async def begin(session: Session, statement: Statement) -> Done:
     elif "READ WRITE" in options:
         read_only = False
     if read_only is not None:
-        session.trackers.characteristics_set(access="READ ONLY" if read_only else "READ WRITE")
+        access = "READ ONLY" if read_only else "READ WRITE"
+        session.trackers.characteristics_set(access=access, begins=True)
     session.transaction.begin(read_only=read_only)
     if "WITH CONSISTENT SNAPSHOT" in options:
         isolation = session.next_isolation or session.variables["transaction_isolation"]

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mysql_mocker.error import MySQLError, from_sqlite, syntax_error
+from mysql_mocker.error import MySQLError, from_sqlite
 from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result, Rows
 from mysql_mocker.sql.script import Statement
@@ -39,7 +39,7 @@ class Execution:
         try:
             statements = script.split(text, str(session.variables["sql_mode"]))
             if len(statements) > 1 and not multi_statements:
-                raise syntax_error(statements[1].text)
+                raise script.several(text, statements)
         except MySQLError as error:
             session.diagnostics = []
             session.failed(error)

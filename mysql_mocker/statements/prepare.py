@@ -4,21 +4,32 @@ from collections.abc import Awaitable, Callable
 
 from sqlglot import exp
 
-from mysql_mocker.error import MySQLError, syntax_error
+from mysql_mocker.error import MySQLError, no_database_selected, syntax_error
 from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.state.engine import SYSTEM_SCHEMAS
 from mysql_mocker.state.session import Session
-from mysql_mocker.statements import routines
+from mysql_mocker.statements import assignment, routines
 
 _READING_TABLES = frozenset(
     ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
 )
+_DEFINING = frozenset(
+    ("CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "ANALYZE", "CHECK", "OPTIMIZE", "LOCK")
+)
+_ABOUT_TABLES = frozenset(("TABLE", "TABLES", "VIEW", "INDEX"))
 _WRITING = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
 _NOT_PREPARABLE = frozenset(
     ("BEGIN", "START", "SAVEPOINT", "USE", "PREPARE", "EXECUTE", "DEALLOCATE", "LOCK", "UNLOCK")
 )
+
+
+def _names_table(statement: Statement) -> bool:
+    """Whether a definition, or a statement about tables as a whole, names one without a schema."""
+    words = statement.words
+    about = words[0] == "TRUNCATE" or not _ABOUT_TABLES.isdisjoint(words[1:4])
+    return words[0] in _DEFINING and about and "." not in words
 
 
 def check(statement: Statement) -> None:
@@ -48,8 +59,7 @@ def single_statement(text: str, sql_mode: str) -> Statement:
     if not statements:
         raise MySQLError(1065, "42000", "Query was empty")
     if len(statements) > 1:
-        raise syntax_error(statements[1].text)
-    check(statements[0])
+        raise script.several(text, statements)
     return statements[0]
 
 
@@ -57,13 +67,19 @@ def resolve(session: Session, statement: Statement) -> None:
     """Looks for the tables of a statement, or its procedure, as the server does to prepare one.
 
     Raises:
-        MySQLError: 1064, 1146 for an unknown table, 1305 for an unknown procedure.
+        MySQLError: 1064, 1046 for a name without a schema, 1295 for a statement that cannot be
+            prepared, 1146 for an unknown table, 1305 for an unknown procedure.
     """
     if not session.inner.knows(statement):
         raise syntax_error(statement.text)
     words = statement.words
+    if session.schema is None and _names_table(statement):
+        raise no_database_selected()
+    check(statement)
     if words[0] == "CALL" and not routines.is_own(session, statement):
         routines.called(session, statement)
+    if words[0] == "SET":
+        assignment.declare(session, statement)
     if words[0] not in _READING_TABLES:
         return
     tree = statement.parse()

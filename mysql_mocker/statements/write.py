@@ -395,6 +395,9 @@ async def update(session: Session, statement: Statement) -> Done:
     tree = bound.tree
     for assignment in tree.expressions:
         _without_table(assignment.this)
+    condition, limit = tree.args.get("where"), tree.args.get("limit")
+    runs_no_query = isinstance(condition, exp.Where) and _is_never(condition.this)
+    runs_no_query |= isinstance(limit, exp.Limit) and limit.expression.name == "0"
     _chosen_rows(tree, stored)
     condition = tree.args.get("where")
     wanted = condition.this if isinstance(condition, exp.Where) else exp.true()
@@ -415,9 +418,24 @@ async def update(session: Session, statement: Statement) -> Done:
     except sqlite3.IntegrityError as error:
         raise _constraint(session, error, stored, tree, []) from error
     _renumber(session, stored, tree, temporary=temporary)
-    session.found_rows = matched
+    if not runs_no_query:
+        session.found_rows = matched
     info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {len(session.diagnostics)}"
     return Done(matched if session.found_rows_wanted else changed, 0, info)
+
+
+def _is_never(condition: exp.Expr) -> bool:
+    """Whether the server sees without a table that no row fulfils a condition.
+
+    It sees more: that columns are NOT NULL, and that ranges of keys are empty.
+    """
+    if isinstance(condition, exp.Paren):
+        return _is_never(condition.this)
+    if isinstance(condition, exp.And):
+        return _is_never(condition.this) or _is_never(condition.expression)
+    if isinstance(condition, exp.EQ | exp.NEQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+        return exp.Null in (type(condition.this), type(condition.expression))
+    return isinstance(condition, exp.Null) or condition.sql() in ("0", "FALSE")
 
 
 def _renumber(session: Session, stored: str, tree: exp.Expr, *, temporary: bool) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from mysql_mocker.columns.result_columns import ResultColumns, computed
 from mysql_mocker.error import MySQLError
@@ -9,10 +10,18 @@ from mysql_mocker.sql.script import Statement
 from mysql_mocker.state.session import Session
 from mysql_mocker.statements import prepare
 from mysql_mocker.wire import binary
-from protocol.errors import ServerErrorCode
-from protocol.parameter import ParameterType, QueryAttribute
+from protocol.constants import FieldType
+from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.parameter import ParameterType, QueryAttribute, read_values
 from protocol.prepared_statement import ComStmtExecute, ComStmtSendLongData
 from protocol.resultset import ColumnDefinition41
+from protocol.wire import Reader
+
+_LONG: Final = frozenset(
+    (FieldType.MYSQL_TYPE_VARCHAR, FieldType.MYSQL_TYPE_VAR_STRING, FieldType.MYSQL_TYPE_STRING,
+     FieldType.MYSQL_TYPE_TINY_BLOB, FieldType.MYSQL_TYPE_BLOB, FieldType.MYSQL_TYPE_MEDIUM_BLOB,
+     FieldType.MYSQL_TYPE_LONG_BLOB)
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -45,8 +54,14 @@ class Prepared:
             raise MySQLError(1210, "HY000", "Incorrect arguments to mysqld_stmt_execute")
         if self.types is None and not self.long_data:
             return self.statement.with_parameters([None] * self.statement.parameters)
-        arguments = list(command.decode(self.types, frozenset(self.long_data)))
         types = self.types or ()
+        if len(types) != command.parameters:
+            raise MalformedPacketError("the types of a prepared statement's values are unknown")
+        # The server reads no further than it needs: values may follow that long data replaces.
+        if any(types[parameter].type not in _LONG for parameter in self.long_data):
+            raise MalformedPacketError("a number or a date cannot be long")
+        reader = Reader(command.values)
+        arguments = list(read_values(reader, types, command.nulls, frozenset(self.long_data)))
         for parameter in sorted(self.long_data):
             arguments.insert(
                 parameter, QueryAttribute("", types[parameter].type, self.long_data[parameter])
@@ -88,6 +103,7 @@ class PreparedStatements:
             MySQLError: 1243.
         """
         if number not in self._statements:
+            self._session.warning_count = 0  # the error is told alone
             raise MySQLError.of(
                 ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
                 f"Unknown prepared statement handler ({number}) given to mysql_stmt_precheck",

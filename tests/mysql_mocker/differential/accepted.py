@@ -34,6 +34,13 @@ ACCEPTED = (
         "LOCK TABLES is told of, but locks nothing",
     ),
     Accepted(
+        r"^Query\(sql='SELECT FOUND_ROWS\(\)'",
+        r"\n  direct +\d+: b'\\x011'\n",
+        "FOUND_ROWS() behind a later INSERT or DELETE is what a subquery of a SET has counted; the "
+        "mocker has one count alone",
+        before=r"SET @\w = \(SELECT",
+    ),
+    Accepted(
         r"INSERT INTO items \(name\) SELECT",
         r"\n  direct .*last_insert_id=[1-9].*\n  through .*last_insert_id=[1-9]",
         "a table that is opened once more, as for reading what is written, passes over its next "

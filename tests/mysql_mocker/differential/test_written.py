@@ -11,6 +11,7 @@ from tests.differential.session import Session
 from tests.differential.step import (
     ChangeUser,
     Execute,
+    LongData,
     Prepare,
     ResetStatement,
     Send,
@@ -404,7 +405,79 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
 }
 
 
-ALL = WRITTEN | TRANSACTIONS
+SEVERAL = "SELECT 1;\nSELECT 'a;b';SELECT 3 ; "
+NO_ROW = "UPDATE items SET qty = 9 WHERE "
+
+STEPS: dict[str, tuple[Capability, tuple[Step, ...]]] = {
+    "user variables that a prepared SET creates": (
+        MODERN,
+        (
+            *(Prepare(0, "SET @a = ?"), Prepare(1, "SET @b = x'41', @c = NULL, @d = 1.5")),
+            *queries("SELECT @a, @b, @c, @d", "PREPARE st1 FROM 'SET @e = ? + 1'", "SELECT @e"),
+            *queries("SET @a = NULL", "SELECT @a"),
+            Send(Command.COM_RESET_CONNECTION),
+            *queries("SELECT @a"),
+        ),
+    ),
+    "user variables that are NULL": (
+        MODERN,
+        (
+            *queries("SET @a = NULL", "SET @b = 1, @b = NULL", "SET @c = 'x'", "SET @c = NULL"),
+            *queries("SELECT @a, @b, @c", "SET @d = @unset", "SELECT @d, @unset", "SET @e = 1"),
+            *(Prepare(0, "SET @e = ?"), Execute(0, ((ONE[0], None),)), *queries("SELECT @e")),
+        ),
+    ),
+    "where a text of several statements is refused": (
+        MODERN,
+        (
+            *(Prepare(0, SEVERAL), *queries("SHOW ERRORS")),
+            *queries(f'PREPARE st1 FROM "{SEVERAL}"', "SHOW ERRORS"),
+            *(Send(Command.COM_SET_OPTION, b"\x01\x00"), *queries(SEVERAL, "SHOW ERRORS")),
+        ),
+    ),
+    "a READ ONLY transaction is older than its tracker": (
+        MODERN,
+        queries(
+            *("START TRANSACTION READ ONLY", "SET session_track_transaction_info = 'STATE'"),
+            *("SELECT 1", "COMMIT", "SET session_track_transaction_info = OFF"),
+            "START TRANSACTION READ ONLY",
+            *("SET session_track_transaction_info = 'CHARACTERISTICS'", "ROLLBACK", "SELECT 1"),
+            *("SET session_track_transaction_info = OFF", "SET TRANSACTION READ ONLY"),
+            *("SET session_track_transaction_info = 'CHARACTERISTICS'", "BEGIN", "COMMIT"),
+        ),
+    ),
+    "an execution has values that long data replaces": (
+        MODERN,
+        (
+            *(Prepare(0, "SELECT ?"), LongData(0, 0, b"long"), Execute(0, (TEXT,))),
+            *(Prepare(0, "SELECT ?, ?"), LongData(0, 1, b"long"), Execute(0, (ONE, TEXT))),
+            *(Prepare(0, "SELECT ?"), LongData(0, 0, b"12"), Execute(0, (ONE,))),
+        ),
+    ),
+    "an UPDATE that runs no query": (
+        MODERN,
+        (
+            *(Prepare(0, NO_ROW + "id = ?"), *queries("SELECT * FROM parts")),
+            *(Execute(0, ((ONE[0], None),)), *queries("SELECT FOUND_ROWS()")),
+            *queries("TABLE parts", NO_ROW + "FALSE", NO_ROW + "name < NULL AND qty = 1"),
+            *queries(NO_ROW + "(0)", NO_ROW + "TRUE LIMIT 0", "SELECT FOUND_ROWS()"),
+            *queries("TABLE parts", NO_ROW + "id = 99", "SELECT FOUND_ROWS()"),
+        ),
+    ),
+    "commands count the warnings before an error": (
+        MODERN,
+        (
+            *queries("SELECT SQL_CALC_FOUND_ROWS missing FROM items"),
+            *(Send(Command.COM_SET_OPTION, b"\x00\x00"), Send(0x77), Send(Command.COM_PING)),
+            *queries("SELECT SQL_CALC_FOUND_ROWS 1"),
+            *(Send(Command.COM_INIT_DB, b"nowhere"), Send(Command.COM_DEBUG)),
+            *(ResetStatement(1), Send(Command.COM_PING)),
+        ),
+    ),
+}
+"""Steps of which generated sessions found that the mocker took them otherwise."""
+
+ALL = WRITTEN | TRANSACTIONS | STEPS
 
 WITHOUT_SCHEMA: tuple[Step, ...] = (
     *queries("DO adds()", "SELECT @@error_count", "SELECT missing()", "SHOW ERRORS"),
@@ -415,6 +488,10 @@ WITHOUT_SCHEMA: tuple[Step, ...] = (
         "CREATE OR REPLACE VIEW v AS SELECT 1", "DROP PROCEDURE made", "LOCK TABLES items READ"
     ),
     *queries("ALTER TABLE parts DROP COLUMN small", "TRUNCATE app.parts"),
+    *(Prepare(0, "DROP TABLE fresh"), Prepare(0, "CREATE TEMPORARY TABLE fresh (id INT)")),
+    *(Prepare(0, "TRUNCATE parts"), Prepare(0, "LOCK TABLES items READ")),
+    *(Prepare(0, "DROP TABLE IF EXISTS app.fresh"), Prepare(0, "BEGIN")),
+    *queries("PREPARE st1 FROM 'DROP TABLE fresh'", "SHOW ERRORS"),
 )
 
 
