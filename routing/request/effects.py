@@ -216,6 +216,7 @@ def apply_success(
         Whether the proxy's own settings of the primary connection must be made again.
     """
     statement = command.statement
+    _create_user_variables(command, state)
     suspect = state.trackers_pending
     hides = bool(outcome.tracked_variables or outcome.untracked_change) and _hides(
         outcome, statement, state
@@ -243,6 +244,18 @@ def apply_success(
         # Writes after the assignment may not have been tracked.
         state.may_have_written(command.rules)
     return restore
+
+
+def _create_user_variables(command: Command, state: Session) -> None:
+    """A server creates the variables that a SET is to assign when it prepares it, as NULL."""
+    statement = command.statement
+    if command.prepares is not None:
+        prepared = command.prepares.statement
+    else:
+        prepared = None if statement is None else statement.prepares
+    for assignment in () if prepared is None else prepared.assignments:
+        if assignment.scope == "user" and state.user_variables.value(assignment.name) == "":
+            state.user_variables.assign(assignment.name, None)
 
 
 def _apply_assignments(statement: Statement, outcome: CommandOutcome, state: Session) -> bool:

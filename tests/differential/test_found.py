@@ -210,6 +210,15 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             Query("COMMIT"),
         ),
     ),
+    "user variables that a prepared SET creates had another type on a replica": (
+        MODERN,
+        (
+            Prepare(0, "SET @a = ?"),
+            Query("SELECT @a FROM items"),
+            Query("PREPARE st1 FROM 'SET @b = 1, @c = ?'"),
+            Query("SELECT @b, @c FROM items"),
+        ),
+    ),
     "COM_STMT_RESET told of a transaction behind an error": (
         MODERN,
         (
