@@ -68,8 +68,8 @@ class Views:
         known = account.era is self._catalogues.era
         if self._state.without_primary and account.era is None and account.digest:
             known = True  # it only grew old, and nobody can be asked
-        # Reads from a replica's snapshot go on there: its views have not changed.
         touched = account.catalogue.touched(statement)
+        # Reads from a replica's snapshot go on there: its views have not changed.
         if not known and not self._state.transaction.reads_on_replica:
             # No question of ours may come between what a view asks about and the view.
             return through(statement, CALLS | touched)
