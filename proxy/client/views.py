@@ -33,14 +33,14 @@ class Views:
         self._state = state
         self._now = now
         self._user = state.user
-        self._roles = state.active_roles
+        self._roles = state.seeing_roles
         self._account = self._catalogues.of(self._user, self._roles)
         state.known_tables = self._account.tables
 
     def classify(self, statement: Statement) -> Statement:
         """The statement, classified with the views that it names."""
         state = self._state
-        same = state.active_roles == self._roles and state.user == self._user
+        same = state.seeing_roles == self._roles and state.user == self._user
         account = self._account if same else self.present()
         if account.tables.outdated:
             self._catalogues.renew(account)
@@ -55,7 +55,7 @@ class Views:
     def present(self) -> Account:
         """The account of the present user and roles."""
         state = self._state
-        roles = state.active_roles
+        roles = state.seeing_roles
         if roles != self._roles or state.user != self._user:
             self._user, self._roles = state.user, roles
             self._account = self._catalogues.of(self._user, roles)

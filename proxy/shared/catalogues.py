@@ -23,7 +23,6 @@ from proxy.server.errors import ServerRefusedError
 from proxy.server.query import end_transaction, query
 from routing.servers.topology import Role
 from routing.session.known_tables import KnownTables
-from routing.session.session import nameable
 from routing.sql.catalogue import Catalogue, CatalogueError, Definition, read
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class Account:
 
     def learnt(self, catalogue: Catalogue, reading: Reading) -> None:
         """Take a catalogue."""
-        self.catalogue = catalogue
+        self.catalogue = catalogue = catalogue.following(self.catalogue)
         self.digest = reading.digest
         self.era = reading.era
         self.aged = False
@@ -177,7 +176,7 @@ class Catalogues:
         self.off = config.view_age == 0 or not config.may_have_replicas
 
     def of(self, user: str, roles: str) -> Account:
-        """The account's with these roles (`Session.active_roles`)."""
+        """The account's with these roles (`Session.seeing_roles`)."""
         account = self._accounts.setdefault((user, roles), Account())
         self._accounts.move_to_end((user, roles))
         if len(self._accounts) > _MOST_ACCOUNTS:
@@ -213,7 +212,7 @@ class Catalogues:
         """
         if connection.stage == LENT:
             return
-        account = self.of(user, nameable(connection.identity.roles))
+        account = self.of(user, connection.identity.roles)
         if self.off or account.era is self.era or account.asking:
             return
         sql = self.ask(account, connection, anew=True)

@@ -85,6 +85,8 @@ class Session:
             ROLE.
         role: what the client's last SET ROLE says; None if it gave none.
         active_roles: what gives a replica the roles that are active on the primary, for SET ROLE.
+        seeing_roles: what tells the roles on the primary, by which the session sees tables and
+            views there, from others; these may have names that no replica can be told.
         role_version: changes with each SET ROLE, which renews all that the session may do.
         schema_role, schema_role_version: those under which the schema was chosen.
         user_variables: what is known of them.
@@ -135,6 +137,7 @@ class Session:
         self.login_roles = NO_ROLE
         self.role: str | None = None
         self.active_roles = NO_ROLE
+        self.seeing_roles = NO_ROLE
         self.role_version = 0
         self.schema_role: str | None = None
         self.schema_role_version = 0
@@ -321,15 +324,17 @@ class Session:
         """
         self.role = role
         self.active_roles = NO_ROLE if depends_on_server(role) else role
+        self.seeing_roles = role
         self.role_version += 1
 
     def set_login_roles(self, roles: str) -> None:
         """A login at the primary made these roles active, as CURRENT_ROLE() says."""
-        self.login_roles = roles
+        self.login_roles = self.seeing_roles = roles
         self.active_roles = nameable(roles)
 
     def set_active_roles(self, roles: str) -> None:
         """The primary says which roles are active after a SET ROLE, by CURRENT_ROLE()."""
+        self.seeing_roles = roles
         if self.active_roles != nameable(roles):
             self.active_roles = nameable(roles)
             self.role_version += 1

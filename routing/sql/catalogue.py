@@ -41,6 +41,9 @@ VARIABLES: Final = 16
 DICTIONARY: Final = 32
 """Reads the replicated dictionary, by way of information_schema."""
 
+MOST_GONE: Final = 1000
+"""So many views that are not visible any more are remembered, the last ones."""
+
 _NAMED_LOCK: Final = SessionLock(Act.ACQUIRE, PinReason.NAMED_LOCK)
 
 _BEFORE_TABLE: Final = frozenset({b"FROM", b"JOIN", b"STRAIGHT_JOIN"})
@@ -83,15 +86,38 @@ class Catalogue:
         tables: which base tables each name reads, of whatever view; nothing if that was not asked.
     """
 
-    def __init__(self, views: dict[Name, int], tables: TableMeanings = NOTHING_KNOWN) -> None:
+    def __init__(
+        self,
+        views: dict[Name, int],
+        tables: TableMeanings = NOTHING_KNOWN,
+        gone: dict[Name, int] | None = None,
+    ) -> None:
+        """`gone` are views that are not visible any more."""
+        self._views = views
+        self._gone = gone or {}
         touched: dict[bytes, int] = {}
-        for (_, table), flags in views.items():
+        for (_, table), flags in (*views.items(), *self._gone.items()):
             if flags:
                 name = identifier(table.encode())
                 touched[name] = touched.get(name, PLAIN) | flags
         self._touched = touched
         self.names = frozenset(touched)
         self.tables: Final = tables
+
+    def following(self, former: "Catalogue") -> "Catalogue":
+        """The same with those of a former one's views that are not plain and not visible any more.
+
+        They may be gone, or be hidden by a REVOKE. A session that logged in before the REVOKE keeps
+        its right, and reads them still.
+        """
+        gone = {
+            name: flags
+            for name, flags in (*former._gone.items(), *former._views.items())
+            if flags and name not in self._views
+        }
+        for name in [*gone][:-MOST_GONE]:
+            del gone[name]
+        return Catalogue(self._views, self.tables, gone) if gone != self._gone else self
 
     def touched(self, statement: Statement) -> int:
         """What a statement touches through the views that it may name."""

@@ -367,6 +367,79 @@ def test_sessions_that_began_with_other_roles_see_other_views(
             run(root, "DROP ROLE knower")
 
 
+def renew(running: RunningProxy, session: Session) -> None:
+    """Let a statement of another session make Tidegate ask for views, and this session ask."""
+    with closing(connect(running.port)) as other:
+        run(other, "CREATE OR REPLACE VIEW renewing AS SELECT 1 AS c")
+    for _ in range(2):  # the question goes in front of the first one
+        run(session, "TABLE base")
+    run(session, "TABLE base")
+    assert last(session) == "replica"
+
+
+def test_a_role_that_no_replica_can_be_told_shows_other_views(
+    running: RunningProxy, cluster: Cluster
+) -> None:
+    """Its name is not ASCII: a replica activates it at the login, and is not told more of roles."""
+    with closing(cluster.primary.admin("app")) as root:
+        for sql in (
+            "CREATE ROLE knöwer",
+            "GRANT SELECT, SHOW VIEW ON app.* TO knöwer",
+            f"CREATE USER mixed IDENTIFIED BY '{APP_PASSWORD}'",
+            "GRANT SELECT ON app.base TO mixed",
+            "GRANT knöwer TO mixed",
+            "SET DEFAULT ROLE knöwer TO mixed",
+        ):
+            run(root, sql)
+        cluster.wait_caught_up()
+        try:
+            with (
+                closing(connect(running.port, "mixed")) as knower,
+                closing(connect(running.port, "mixed")) as plain,
+            ):
+                own_rows = run(knower, "SELECT CONNECTION_ID()")
+                assert run(knower, "SELECT c FROM whoami") == own_rows
+                run(plain, "SET ROLE NONE")
+                renew(running, plain)
+                assert run(knower, "SELECT c FROM whoami") == own_rows
+                run(knower, "TABLE base")
+                run(knower, "TABLE base")
+                assert run(knower, "SELECT c FROM whoami") == own_rows
+        finally:
+            run(root, "DROP USER mixed")
+            run(root, "DROP ROLE knöwer")
+
+
+def test_a_session_that_keeps_a_right_sees_what_others_of_its_account_do_not(
+    running: RunningProxy, cluster: Cluster
+) -> None:
+    with closing(cluster.primary.admin("app")) as root:
+        for sql in (
+            f"CREATE USER kept IDENTIFIED BY '{APP_PASSWORD}'",
+            "GRANT SELECT, SHOW VIEW ON *.* TO kept",
+            "GRANT SELECT ON app.base TO kept",
+        ):
+            run(root, sql)
+        cluster.wait_caught_up()
+        try:
+            with closing(connect(running.port, "kept")) as before:
+                own_rows = run(before, "SELECT CONNECTION_ID()")
+                run(before, "TABLE base")  # over a connection to a replica that has the right, too
+                run(root, "REVOKE SELECT, SHOW VIEW ON *.* FROM kept")
+                cluster.wait_caught_up()
+                with closing(connect(running.port, "kept")) as since:
+                    renew(running, since)
+                    with pytest.raises(pymysql.err.OperationalError, match="denied"):
+                        run(since, "SELECT c FROM whoami")
+                    assert run(before, "SELECT c FROM whoami") == own_rows
+                    renew(running, since)
+                assert run(before, "SELECT c FROM whoami") == own_rows
+                run(before, "TABLE base")
+                assert last(before) == "replica"
+        finally:
+            run(root, "DROP USER kept")
+
+
 def test_what_an_account_cannot_see_is_not_plain(running: RunningProxy, cluster: Cluster) -> None:
     with closing(cluster.primary.admin("app")) as root:
         for sql in (

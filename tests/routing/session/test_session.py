@@ -187,6 +187,19 @@ def test_roles_that_only_the_primary_knows_are_none_until_it_names_them(
     assert session.active_roles == NO_ROLE
 
 
+def test_what_a_session_sees_is_that_of_its_roles_on_the_primary(session: Session) -> None:
+    """Also where no replica can be told of these."""
+    assert session.seeing_roles == NO_ROLE
+    session.set_login_roles("`\u00e9`@`%`")
+    assert (session.active_roles, session.seeing_roles) == (NO_ROLE, "`\u00e9`@`%`")
+    session.set_role("ALL")  # the primary may not tell which these are
+    assert (session.active_roles, session.seeing_roles) == (NO_ROLE, "ALL")
+    session.set_active_roles("`\u00e9`@`%`")
+    assert (session.active_roles, session.seeing_roles) == (NO_ROLE, "`\u00e9`@`%`")
+    session.set_role("NONE")
+    assert session.seeing_roles == NO_ROLE
+
+
 # COM_RESET_CONNECTION.
 
 

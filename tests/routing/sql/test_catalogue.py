@@ -12,6 +12,7 @@ from routing.sql.catalogue import (
     CALLS,
     DICTIONARY,
     LOCKS,
+    MOST_GONE,
     PLAIN,
     VARIABLES,
     Catalogue,
@@ -129,6 +130,26 @@ def test_statements_that_name_a_view(sql: str) -> None:
 def test_statements_that_name_none(sql: str) -> None:
     statement = classify_text(sql.encode(), MODE_UTF8)
     assert made({"v": WHOAMI}, {}).touched(statement) == PLAIN
+
+
+def test_a_view_that_is_not_visible_any_more_stays_as_it_was() -> None:
+    first = made({"a": WHOAMI, "b": OF_T, "c": WHOAMI}, {"b": ["t"]})
+    second = made({"c": OF_T}, {"c": ["t"]}).following(first)
+    assert [touched(second, name) for name in "abc"] == [BOUND, PLAIN, PLAIN]
+    third = made({"c": OF_T}, {"c": ["t"]}).following(second)
+    assert third.names == second.names == {b"A"}
+    fourth = made({"a": OF_T}, {"a": ["t"]}).following(third)
+    assert not fourth.names
+    assert fourth.following(fourth) is fourth
+
+
+def test_so_many_views_that_are_not_visible_any_more_are_remembered() -> None:
+    catalogue = made({}, {})
+    for number in range(MOST_GONE + 5):
+        catalogue = made({f"v{number}": WHOAMI}, {}).following(catalogue)
+    assert len(catalogue.names) == MOST_GONE + 1
+    assert touched(catalogue, "v3") == PLAIN
+    assert touched(catalogue, "v4") == BOUND
 
 
 def test_quotes_in_names_and_names_outside_ascii() -> None:
