@@ -109,6 +109,10 @@ class CompressedTransport(asyncio.Transport):
             return True
         return self._below.is_closing() and not self._ending
 
+    def can_write_eof(self) -> bool:
+        """Nobody needs that here."""
+        return False
+
     def close(self) -> None:
         """Close after what was written is sent."""
         if self._below is not None:

@@ -154,6 +154,19 @@ class Servers:
             else:
                 self.drop(connection)
 
+    @property
+    def unanswered(self) -> ServerConnection | None:
+        """The primary's connection, if it owes the client an answer."""
+        primary = self.primary
+        if primary is None or primary.lost or primary is not self.active:
+            return None
+        return primary if primary.owes_answer else None
+
+    def take_primary_away(self) -> None:
+        """Somebody else has the primary's connection from now on."""
+        self.primary = None
+        self.deactivate()
+
     def drop_owner(self) -> None:
         """Let go of the owner."""
         self._owner = None

@@ -17,7 +17,7 @@ LogTask = Literal["compress", "delete", "list"]
 Dropped = Literal["age", "changed", "full", "lost", "moved", "refused", "room", "stopped", "unfit"]
 ConnectFailure = Literal["unreachable", "refused", "full", "no_descriptor"]
 SlotWait = Literal["connected", "timeout", "left"]
-UnknownCause = Literal["error", "lost", "unnamed", "result"]
+UnknownCause = Literal["error", "lost", "abandoned", "unnamed", "result"]
 EndCause = Literal[
     "client_idle_timeout",
     "max_allowed_packet",

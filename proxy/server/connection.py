@@ -319,6 +319,19 @@ class ServerConnection:
         self._transport = transport
         self._owner = owner
 
+    def abandon_to(self, owner: Owner) -> None:
+        """Let `owner` await what is still answered, and tell the server that nothing more comes.
+
+        So the server ends what it ends where a client has left, and the connection behind it.
+        """
+        self._owner, self._taker, self.view = owner, None, None
+        if self.slot is not None:
+            self.slot.keep()
+        self.resume_reading()
+        transport = self._transport
+        if transport is not None and transport.can_write_eof():
+            transport.write_eof()
+
     def abort(self) -> None:
         """Drop it at once if it goes over a channel, else close it."""
         if self._opening is not None and self._opening.channel is not None:

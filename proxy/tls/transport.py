@@ -142,6 +142,10 @@ class TlsTransport:
         """Whether the connection has ended or is being closed."""
         return self._state > _OPEN or self._below is None or self._below.is_closing()
 
+    def can_write_eof(self) -> bool:
+        """TLS has no end of one direction alone."""
+        return False
+
     def close(self) -> None:
         """Close after what was written is sent."""
         if self._state == _OPEN and self._below is not None:

@@ -9,6 +9,7 @@ from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, SIMPLE
 from proxy.client import connection as client_connection
+from routing.consistency.decision import Scope
 from routing.session.diagnostics_area import CLEARING_SQL
 from tests.faults.client import BASE, MODERN, change_user, finish_change, query
 from tests.faults.peers import GREETING, OK, identity, peer, read_packet, rows
@@ -395,6 +396,26 @@ async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
         await eventually(lambda: proxy.cluster.primary.connections == 0)
         other = await proxy.session()
         assert (await other.query("SELECT COUNT(*) FROM t")).value == b"0"
+
+
+async def test_who_comes_back_sees_the_write_that_was_not_answered() -> None:
+    """Its scope asks the primary once the client has left, and again when the write has ended."""
+    async with proxy_fixture(scope=Scope.USER, kept_connections=0) as proxy:
+        primary, replica = proxy.cluster.primary, proxy.cluster.replicas[0]
+        client, other = await proxy.session(), await proxy.session()
+        await client.query("CREATE TABLE t (id INT)")
+        assert (await other.query("SELECT COUNT(*) FROM t")).value == b"0"
+        replica.applying = False
+        gate = primary.faults.hold_reply(matching=b"INSERT")
+        client.send(query("INSERT INTO t VALUES (1)"))
+        await eventually(lambda: any("INSERT" in text for _, text in primary.statements))
+        client.abort()
+        count = "tidegate_required_unknown_total"
+        await eventually(lambda: proxy.count(count, "abandoned") == 1)
+        assert (await other.query("SELECT COUNT(*) FROM t")).value == b"1"
+        gate.open()
+        await eventually(lambda: proxy.count(count, "abandoned") == 2)
+        await eventually(lambda: primary.connections == 1)
 
 
 # COM_CHANGE_USER is a login in the middle of a session.

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from protocol.packet import frame
+from proxy.client.answers.abandoned_write import AbandonedWrite
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import Outcome
 from routing.request.stage import DONE
@@ -127,8 +128,24 @@ class Disconnects:
         self._state.pins.clear()
         self._command_effects.count_pins()
         is_done = self._current.stage == DONE
+        self._leave_write()
         self._leave_answer()
         servers.leave(clean=is_done and not self._long.going)
+
+    def _leave_write(self) -> None:
+        """The primary goes on with what may write, which its client may come back to look for."""
+        current = self._current
+        command, outcome = current.command, current.outcome
+        primary = self._servers.unanswered
+        if primary is None or not outcome.may_write or self._long.going:
+            return
+        logged = self._state.logs
+        self._command_effects.note_unlogged(command, outcome, primary.server, logged=logged)
+        write = AbandonedWrite(self._state, command.rules, self._metrics)
+        if not current.answer.started:
+            self._servers.take_primary_away()
+            write.await_end(primary)
+        # An answer that has begun ends with its connection, as where a server cannot send it.
 
     def _leave_answer(self) -> None:
         """What the active connection still answers is neither shown to the client nor counted."""
