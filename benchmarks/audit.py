@@ -212,7 +212,7 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         )
         bench.states.keep(keeps)
         state = next(bench.states.before(Day.of(second.end_us).after))
-        size = sum(file.stat().st_size for file in state.folder.rglob("*.parquet"))
+        size = sum(file.stat().st_size for file in Path(str(state.folder)).rglob("*.parquet"))
         print(f"| the state: {size:,} bytes |", flush=True)
         again = bench.states.stage(1)
         bench.measure(

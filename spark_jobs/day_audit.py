@@ -3,13 +3,13 @@
 Days whose segments came late are judged again.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_jobs import storage
 from spark_jobs.audit import audit
 from spark_jobs.audit.log import Log
 from spark_jobs.day import Day
@@ -41,7 +41,7 @@ class _Run(NamedTuple):
     spark: "SparkSession"
     chosen: Options
     listing: "Listing"
-    scratch: Path
+    scratch: storage.Folder
     kept: _Kept
     damaged: "Mapping[Segment, str]"
     stage: Callable[[str], None]
@@ -60,7 +60,7 @@ class Judged:
 
     day: Day
     findings: Findings
-    folder: Path
+    folder: storage.Folder
     told: Sequence[str]
 
 
@@ -69,7 +69,7 @@ def judge(
     chosen: Options,
     day: Day,
     listing: "Listing",
-    scratch: Path,
+    scratch: storage.Folder,
     stage: Callable[[str], None],
 ) -> Iterator[Judged]:
     """Judge the days whose segments came late, and then the day that was asked for.
@@ -79,7 +79,7 @@ def judge(
         chosen: the options.
         day: the day.
         listing: the files of the log.
-        scratch: a directory for intermediate files; all workers see it.
+        scratch: a folder for intermediate tables; all workers see it.
         stage: is called with the name of each stage that begins.
 
     Raises:
@@ -88,7 +88,8 @@ def judge(
     """
     from spark_jobs.store import parquet
 
-    kept = _Kept(Store(chosen.out / "store"), Results(chosen.out), States(chosen.out / "states"))
+    out = storage.at(spark, chosen.out)
+    kept = _Kept(Store(out / "store"), Results(out), States(out / "states"))
     stage("taking segments")
     took = kept.store.take(listing.closed, parquet.reader(spark))
     run = _Run(spark, chosen, listing, scratch, kept, took.damaged, stage)
@@ -150,7 +151,7 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
         before=state,
         ends=ends,
     )
-    staged = results.stage()
+    staged = results.stage(day)
     try:
         findings = audit.judge(
             spark,
@@ -161,7 +162,7 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
             lambda name: stage(f"{day}: {name}"),
         )
     except Exception:
-        shutil.rmtree(staged, ignore_errors=True)  # the disk may be full
+        storage.discard(staged)  # the disk may be full
         raise
     if ends is not None:
         states.keep(ends)
@@ -177,9 +178,10 @@ def _judge(run: _Run, day: Day, others: Sequence[str] = ()) -> Judged:
         told.append(told_changes(summary, before))
     notes = (*_notes(day, number, begun_us), *_warm_up(day, state, store), *told)
     findings = replace(findings, notes=(*notes, *findings.notes))
-    nights = [night for night in written.kept(chosen.out) if night.date != summary.date]
-    place = results.place(day, number)
-    written.write(findings, staged, [*nights, summary], summary.duration_s, place)
+    nights = [night for night in written.kept(results) if night.date != summary.date]
+    place = chosen.report_folder / "days" / f"date={day}" / f"judgement={number}"
+    pages = staged if isinstance(staged, Path) else place
+    written.write(findings, pages, [*nights, summary], summary.duration_s, place)
     return Judged(day, findings, results.keep(staged, day, summary), told)
 
 

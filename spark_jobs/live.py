@@ -35,8 +35,8 @@ from spark_jobs.day import DAY_US, HOUR_US, Day, Hours, hour_us
 from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import counted, moment
 from spark_jobs.options import Options
+from spark_jobs.paths import escape
 from spark_jobs.progress import Progress
-from spark_jobs.records.paths import escape
 from spark_jobs.report import incidents, written
 from spark_jobs.report.metrics import Metrics
 from spark_jobs.store.store import Span, Store
@@ -87,7 +87,7 @@ class Live:
         self._has_looked = False
         self._damaged: set[str] = set()
         self._at_work = Lock()
-        self._store = Store(chosen.out / "store")
+        self._store = Store(chosen.report_folder / "store")
 
     def look(self) -> Findings | None:
         """Take new segments, and judge the newest hours.
@@ -118,7 +118,7 @@ class Live:
         now_us, window_us = round(begun_s * 1e6), chosen.window * HOUR_US
         with tempfile.TemporaryDirectory(prefix="look-", dir=self._scratch) as folder:
             scratch = Path(folder)
-            listing = segments.list_log(self._spark, chosen.log, chosen.out)
+            listing = segments.list_log(self._spark, chosen.log, chosen.report_folder)
             # Segments that are older than this when they come are left to the nightly audit.
             oldest = f"date={Day.of(now_us - 2 * window_us - DAY_US)}"
             new = [segment for segment in listing.closed if segment.name >= oldest]
@@ -151,7 +151,7 @@ class Live:
                 period=span.judged,
                 notes=[_told(span), *late],
             )
-            with disk.replaced(chosen.out) as staged:
+            with disk.replaced(chosen.report_folder) as staged:
                 findings = audit.judge(
                     self._spark,
                     log,
@@ -161,7 +161,7 @@ class Live:
                     self._progress.stage,
                 )
         duration_s = self._clock() - begun_s
-        written.write(findings, chosen.out, duration_s=duration_s)
+        written.write(findings, chosen.report_folder, duration_s=duration_s)
         self._has_looked, self._damaged = True, set(damaged)
         store.prune(span.begin_us)
         self.metrics.tell(findings, begun_s, duration_s)
@@ -198,7 +198,7 @@ class Live:
             .option("pathGlobFilter", _CLOSED)
             .text(f"{place}/date=*")
             .writeStream.foreachBatch(look)
-            .option("checkpointLocation", str(self._chosen.out / "checkpoint"))
+            .option("checkpointLocation", str(self._chosen.report_folder / "checkpoint"))
             .trigger(**trigger)  # type: ignore[arg-type]  # one of its overloads
             .start()
         )

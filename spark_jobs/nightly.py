@@ -17,11 +17,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import archive, day_audit, disk, live, markdown, options, scratch, stop_signals
+from spark_jobs import (
+    archive,
+    day_audit,
+    disk,
+    live,
+    markdown,
+    options,
+    scratch,
+    stop_signals,
+    storage,
+)
 from spark_jobs.audit import audit
 from spark_jobs.audit.log import Log
 from spark_jobs.findings.counter_example import contradiction, dependence
 from spark_jobs.findings.findings import CLEAN, UNDECIDED, VIOLATED, Findings
+from spark_jobs.findings.results import Results
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
 from spark_jobs.records import segments
@@ -61,7 +72,7 @@ class _Run:
     Attributes:
         chosen: the options.
         given: a session that the caller keeps; None to start and stop one.
-        scratch: a directory for temporary files, which all workers see.
+        scratch: a directory for temporary files, which all workers see unless `out` is a URI.
         progress: shows the stages.
         judged: takes the findings.
     """
@@ -122,14 +133,14 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
     if isinstance(chosen.log, Path) and not chosen.log.is_dir():
         return _undecided(f"There is no directory {chosen.log}.")
     try:
-        chosen.out.mkdir(parents=True, exist_ok=True)
-        with _alone(chosen.out), scratch.opened(_shared(chosen, spark)) as folder:
-            written.remove(chosen.out)
+        chosen.report_folder.mkdir(parents=True, exist_ok=True)
+        with _alone(chosen.report_folder), scratch.opened(_shared(chosen, spark)) as folder:
+            written.remove(chosen.report_folder)
             return _run(_Run(chosen, spark, folder, judged))
     except OSError as error:
         stop_signals.check()
         if disk.is_full(error):
-            return _undecided(_no_space(error, chosen.out, Path(tempfile.gettempdir())))
+            return _undecided(_no_space(error, chosen, Path(tempfile.gettempdir())))
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
 
@@ -137,7 +148,7 @@ def _run(run: _Run) -> int:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
-    chosen = run.chosen
+    chosen, log = run.chosen, run.chosen.report_folder / "spark.log"
     try:
         if chosen.live:
             return _run_live(run)
@@ -147,13 +158,13 @@ def _run(run: _Run) -> int:
         shown = _with_text(error)
         # Without space, a JVM may end at once: Hadoop raises an Error, which is fatal.
         is_gone = isinstance(shown, ConnectionError | Py4JError)
-        if disk.is_full(shown) or (is_gone and disk.tells_of_full(chosen.out / "spark.log")):
-            return _undecided(_no_space(shown, chosen.out, run.scratch))
+        if disk.is_full(shown) or (is_gone and disk.tells_of_full(log)):
+            return _undecided(_no_space(shown, chosen, run.scratch))
         if isinstance(shown, OSError) and not is_gone:
             raise
         # The first line of an error from Java only says which method was called.
         told = " ".join(str(shown).strip().split("\n")[:2])
-        return _undecided(f"Spark failed, see {chosen.out / 'spark.log'}: {told}")
+        return _undecided(f"Spark failed, see {log}: {told}")
     finally:
         run.progress.end()
 
@@ -175,7 +186,7 @@ def _run_live(run: _Run) -> int:
 
 
 def _run_once(run: _Run) -> int:
-    chosen, out, begun = run.chosen, run.chosen.out, time.monotonic()
+    chosen, begun = run.chosen, time.monotonic()
     days: list[day_audit.Judged] = []
     with _listed(run) as (spark, listing):
         if spark is None:
@@ -185,20 +196,28 @@ def _run_once(run: _Run) -> int:
             return _undecided(
                 f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}"
             )
+        out, tables = storage.at(spark, chosen.out), _tables(spark, run)
+        if isinstance(out, storage.Remote):
+            storage.remove(out / written.SUMMARY)  # it says that the tables are whole
         if chosen.day is None:
             run.judged.append(_judge(spark, listing, run))
             run.progress.end()
             _tell(run.judged[-1])
         else:
-            stage, scratch = run.progress.stage, run.scratch
-            for judged_day in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
+            stage = run.progress.stage
+            for judged_day in day_audit.judge(spark, chosen, chosen.day, listing, tables, stage):
                 run.progress.end()
                 # At once: this judgement is kept, even if those of later days fail.
                 _tell_day(judged_day, is_first=not days)
                 days.append(judged_day)
-    run.judged.extend(judged_day.findings for judged_day in days)
-    shown = day_audit.shown(days) if days else run.judged[-1]
-    report = written.write(shown, out, written.kept(out), time.monotonic() - begun)
+        run.judged.extend(judged_day.findings for judged_day in days)
+        shown = day_audit.shown(days) if days else run.judged[-1]
+        nights, duration_s = written.kept(Results(out)), time.monotonic() - begun
+        report = written.write(shown, chosen.report_folder, nights, duration_s)
+        if isinstance(out, storage.Remote):
+            storage.remove(tables)
+            summary = report.with_name(written.SUMMARY).read_text(encoding="utf-8")
+            storage.write_text(out, written.SUMMARY, summary)
     print(f"Report: {report}")
     codes = {findings.exit_code for findings in run.judged}
     return VIOLATED if VIOLATED in codes else max(codes)
@@ -216,7 +235,7 @@ def _listed(run: _Run) -> "Iterator[tuple[SparkSession | None, Listing]]":
             listing = segments.list_remote(spark, log)
             yield spark if _has_something(listing, chosen) else None, listing
         return
-    listing = segments.list_segments(log, chosen.out)
+    listing = segments.list_segments(log, chosen.report_folder)
     if not _has_something(listing, chosen):
         yield None, listing
         return
@@ -231,9 +250,17 @@ def _has_something(listing: Listing, chosen: Options) -> bool:
     return bool(listing.closed or listing.live or chosen.day)
 
 
+def _tables(spark: "SparkSession", run: _Run) -> storage.Folder:
+    """The folder for intermediate tables, which all workers see."""
+    out = storage.at(spark, run.chosen.out)
+    return out / "scratch" if isinstance(out, storage.Remote) else run.scratch
+
+
 def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
-    """A directory for intermediate tables that other machines see; None if this one is alone."""
-    return None if given is None and is_local(chosen.master) else chosen.out
+    """A directory for temporary files that other machines see; None if none of them must."""
+    if isinstance(chosen.out, str) or (given is None and is_local(chosen.master)):
+        return None
+    return chosen.out
 
 
 @contextmanager
@@ -249,7 +276,7 @@ def _session(
         return
     temporary = run.scratch / "spark"
     temporary.mkdir()
-    spark = start_spark(run.chosen.out / "spark.log", run.chosen.master, temporary, size)
+    spark = start_spark(run.chosen.report_folder / "spark.log", run.chosen.master, temporary, size)
     try:
         yield spark
     finally:
@@ -262,12 +289,13 @@ def _judge(spark: "SparkSession", listing: Listing, run: _Run) -> Findings:
 
     chosen = run.chosen
     run.progress.stage("reading lines")
-    lines = take.all_in(spark, [*listing.closed, *listing.live], run.scratch / "parsed")
+    tables = _tables(spark, run)
+    lines = take.all_in(spark, [*listing.closed, *listing.live], storage.fresh(tables, "parsed"))
     damaged = {**lines.damaged, **listing.damaged}
     log = Log(
         name=chosen.name,
         lines=lines,
-        scratch=run.scratch,
+        scratch=tables,
         complete=sum(segment.file not in damaged for segment in listing.closed),
         live=len(listing.live),
         unread=listing.unread,
@@ -275,7 +303,7 @@ def _judge(spark: "SparkSession", listing: Listing, run: _Run) -> Findings:
         damaged=damaged,
         binlogs=chosen.binlogs,
     )
-    with disk.replaced(chosen.out) as staged:
+    with storage.replaced(storage.at(spark, chosen.out)) as staged:
         return audit.judge(
             spark, log, staged, chosen.clock_error_us, chosen.min_coverage, run.progress.stage
         )
@@ -323,9 +351,10 @@ def _tell_day(judged: day_audit.Judged, *, is_first: bool) -> None:
     print(f"Kept: {judged.folder}")
 
 
-def _no_space(error: Exception, out: Path, temporary: Path) -> str:
+def _no_space(error: Exception, chosen: Options, temporary: Path) -> str:
     """Say which disk is full, and what to do."""
-    where, what, how = out, "the results", "--out"
+    out = chosen.report_folder
+    where, what, how = out, "the results", "--report" if chosen.report else "--out"
     if disk.full_folder(error, [out, temporary]) == temporary and out not in temporary.parents:
         where, what, how = Path(tempfile.gettempdir()), "temporary files", "TMPDIR"
     return (

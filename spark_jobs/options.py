@@ -39,7 +39,8 @@ class Options:
     Attributes:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``; as
             text, the URI of one that only Spark can read.
-        out: where the report and the tables go.
+        out: where the tables go, and the report if this is a directory; as text, a URI that only
+            Spark can write.
         day: the day to judge, whose judgement is kept; None to judge the whole log, and keep the
             judgement until the next one.
         master: Spark's URL of a cluster; None for this machine.
@@ -50,10 +51,11 @@ class Options:
         live: keep judging the newest hours as segments come.
         window: how many hours a live view judges.
         metrics: host and port at which a live view serves metrics; None for none.
+        report: the directory for the report, if `out` is a URI.
     """
 
     log: Path | str
-    out: Path
+    out: Path | str
     day: Day | None = None
     master: str | None = None
     binlogs: Path | None = None
@@ -63,6 +65,12 @@ class Options:
     live: bool = False
     window: int = 1
     metrics: tuple[str, int] | None = None
+    report: Path | None = None
+
+    @property
+    def report_folder(self) -> Path:
+        """The directory for the report, for Spark's messages, and for the lock."""
+        return self.report or Path(self.out)
 
     @property
     def name(self) -> str:
@@ -84,16 +92,23 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument(
         "--log",
-        type=_log,
+        type=_place,
         required=True,
         metavar="DIR",
         help="the routing log: a directory, or a URI that Spark can read (s3a://…, hdfs://…)",
     )
     parser.add_argument(
         "--out",
+        type=_place,
+        metavar="DIR",
+        help="where the report and the tables are written: a directory, or a URI that Spark can"
+        " write (default: LOG/_audit)",
+    )
+    parser.add_argument(
+        "--report",
         type=_directory,
         metavar="DIR",
-        help="where the report and the tables are written (default: LOG/_audit)",
+        help="with a URI as --out: the directory of this machine for the report",
     )
     parser.add_argument(
         "--date",
@@ -156,19 +171,10 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         parser.error("--live judges neither days nor binary logs: leave out --date and --binlogs")
     if not chosen.live and (chosen.window or chosen.metrics):
         parser.error("--window and --metrics go with --live")
-    log: Path | str = chosen.log
-    if isinstance(log, Path):
-        out = place(log, chosen.out)
-        if out.resolve() in map(Path.resolve, [log, *log.glob("date=*")]):
-            parser.error(f"--out {out} holds segments, and the audit does not read where it writes")
-    else:
-        if chosen.out is None:
-            parser.error(f"{log} needs --out: a directory of this machine")
-        out = chosen.out
+    _check_out(parser, chosen)
     return Options(
-        log=log,
-        # A live view locks its directory as long as it runs, so it has its own.
-        out=out / "live" if chosen.live and chosen.out is None else out,
+        log=chosen.log,
+        out=place(chosen.log, chosen.out, "live" if chosen.live else ""),
         day=chosen.date,
         master=chosen.master,
         binlogs=chosen.binlogs,
@@ -178,12 +184,43 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         live=chosen.live,
         window=chosen.window or 1,
         metrics=chosen.metrics,
+        report=chosen.report,
     )
 
 
-def place(log: Path, out: Path | None) -> Path:
-    """Where the report and the tables go; by default a folder of the log that is never read."""
-    return log / "_audit" if out is None else out
+def place(log: Path, out: Path | str | None, part: str = "") -> Path | str:
+    """Where the report and the tables go; by default a folder of the log that is never read.
+
+    Args:
+        log: the log.
+        out: what was asked for.
+        part: a folder of the default one. A live view locks its own as long as it runs.
+    """
+    return log / "_audit" / part if out is None else out
+
+
+def _check_out(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
+    """Tell an audit from writing where it reads, and where it cannot."""
+    log, out, report = chosen.log, chosen.out, chosen.report
+    if isinstance(log, str) and out is None:
+        parser.error(f"{log} needs --out: a directory of this machine, or a URI")
+    if isinstance(out, str):
+        if chosen.live:
+            parser.error("--live needs a directory as --out")
+        if report is None:
+            parser.error(f"{out} needs --report: a directory of this machine for the report")
+        # Spark passes over names that begin with a line or a point.
+        if isinstance(log, str) and re.match("$|/(?![_.])", out.removeprefix(log)):
+            parser.error(f"--out {out} is in the log: name another place, such as {log}/_audit")
+    elif report is not None:
+        parser.error("--report goes with a URI as --out")
+    if isinstance(log, Path):
+        written = Path(report or place(log, out))
+        if written.resolve() in map(Path.resolve, [log, *log.glob("date=*")]):
+            option = "--report" if report else "--out"
+            parser.error(
+                f"{option} {written} holds segments, and the audit does not read where it writes"
+            )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -191,7 +228,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def _log(text: str) -> Path | str:
+def _place(text: str) -> Path | str:
     """A directory, or the URI of one that only Spark can read."""
     scheme, colon, rest = text.partition(":")
     if not colon or not re.fullmatch("[A-Za-z][A-Za-z0-9+.-]*", scheme) or Path(text).exists():
@@ -200,11 +237,11 @@ def _log(text: str) -> Path | str:
         return Path(unquote(re.sub("^//(localhost)?(?=/)", "", rest)))
     if not rest.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text} is no directory, and no URI: want SCHEME:/…")
-    return text
+    return text.rstrip("/")
 
 
 def _directory(text: str) -> Path:
-    found = _log(text)
+    found = _place(text)
     if isinstance(found, Path):
         return found
     raise argparse.ArgumentTypeError(

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from spark_jobs.paths import escape
+from spark_jobs.storage import Folder
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -81,7 +84,7 @@ def _made(place: Path) -> tuple[Path, IO[bytes]]:
         lock.close()
 
 
-def rewritten(table: "DataFrame", folder: Path) -> "DataFrame":
+def rewritten(table: "DataFrame", folder: Folder) -> "DataFrame":
     """Write a table as Parquet, and read it: later queries are planned without what it is made of.
 
     Args:
@@ -89,4 +92,4 @@ def rewritten(table: "DataFrame", folder: Path) -> "DataFrame":
         folder: takes it; what is there is replaced.
     """
     table.write.mode("overwrite").parquet(str(folder))
-    return table.sparkSession.read.schema(table.schema).parquet(str(folder))
+    return table.sparkSession.read.schema(table.schema).parquet(*escape([folder]))

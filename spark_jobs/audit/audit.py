@@ -1,11 +1,9 @@
 """One audit: from the lines of a log to findings and tables."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spark_jobs import storage
 from spark_jobs.audit.log import Log
 from spark_jobs.findings.findings import SHOWN, Findings
 from spark_jobs.findings.incident import divide
@@ -24,7 +22,7 @@ _EXAMPLES: Final = 5
 def judge(
     spark: "SparkSession",
     log: Log,
-    out: Path,
+    out: storage.Folder,
     clock_error_us: int = 0,
     min_coverage: float = 1.0,
     stage: Callable[[str], None] = lambda _name: None,
@@ -34,7 +32,7 @@ def judge(
     Args:
         spark: a session.
         log: what to judge.
-        out: directory for the tables, one Parquet directory each; earlier ones are replaced.
+        out: folder for the tables, one folder of Parquet each; earlier ones are replaced.
         clock_error_us: by how much the clocks of proxies may differ, µs; where the log shows a
             larger difference, that counts.
         min_coverage: share of the promised reads that must have been judged for a verdict.
@@ -72,7 +70,7 @@ def judge(
             return table
         return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
 
-    scratch = Path(tempfile.mkdtemp(prefix="judged-", dir=log.scratch))
+    scratch = storage.fresh(log.scratch, "judged")
     persisted: list[DataFrame] = []
     try:
         stage("reading records")
@@ -204,4 +202,4 @@ def judge(
     finally:
         for table in persisted:
             table.unpersist()
-        shutil.rmtree(scratch, ignore_errors=True)
+        storage.discard(scratch)

@@ -1,10 +1,8 @@
 """Reaches the verdicts on a log: plain ones by comparison, the rest by the judge."""
 
-import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
@@ -20,6 +18,7 @@ from spark_jobs.reads.plain_reads import Known
 from spark_jobs.records.survey import Server, Survey
 from spark_jobs.scratch import rewritten
 from spark_jobs.sql import among
+from spark_jobs.storage import Folder
 from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import JUDGED, PROCEDURE, RUN, TELLING
 from spark_jobs.tables.timestamps import published
@@ -57,8 +56,8 @@ def reach(
     log: "Deduplicated",
     found: Clocks,
     error_us: int,
-    out: Path,
-    scratch: Path,
+    out: Folder,
+    scratch: Folder,
     stage: Callable[[str], None],
     persisted: list["DataFrame"],
 ) -> Judgement:
@@ -78,12 +77,12 @@ def reach(
     history = known.history
     stage("judging reads")
     folder = out / "reads"
-    shutil.rmtree(folder, ignore_errors=True)
     unsteady = found.unsteady
     suspects = None
     if found.ahead is None:  # some clock was set back: no comparison of times holds
         left = timed.where("is_judged").withColumn("cluster", clusters.column(history.clusters))
         left = left.selectExpr(*plain_reads.LEFT)
+        small_table.write([], JUDGED, folder)
         reads = consistency_audit.write(timed, history, folder, error_us, unsteady)
     else:
         reads, left = _plain(timed, known, folder, scratch)
@@ -116,7 +115,7 @@ def reach(
 
 
 def _plain(
-    timed: "DataFrame", known: Known, folder: Path, scratch: Path
+    timed: "DataFrame", known: Known, folder: Folder, scratch: Folder
 ) -> tuple["DataFrame", "DataFrame"]:
     """Write the verdicts on plain reads; return these, and `plain_reads.LEFT` of all others."""
     if known.survey.wanted:
@@ -139,7 +138,7 @@ def prepared(
     log: "Deduplicated",
     found: Clocks,
     error_us: int,
-    scratch: Path,
+    scratch: Folder,
     persisted: list["DataFrame"],
 ) -> tuple["DataFrame", Known]:
     """Bring together what verdicts rest on; this runs jobs. For the parameters see `reach`.

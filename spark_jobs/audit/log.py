@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from spark_jobs.day import Period
     from spark_jobs.records.take import Kept
     from spark_jobs.state.states import Staged, State
+    from spark_jobs.storage import Folder
     from spark_jobs.store.store import Span
 
 
@@ -19,7 +20,7 @@ class Log:
     Attributes:
         name: what the report calls it.
         lines: its lines, as Parquet.
-        scratch: a directory for intermediate files; all workers see it.
+        scratch: a folder for intermediate tables; all workers see it.
         complete: how many segments were finished.
         live: how many segments were still open.
         unread: files that seem to hold records and cannot be read.
@@ -35,7 +36,7 @@ class Log:
 
     name: str
     lines: "Kept"
-    scratch: Path
+    scratch: "Folder"
     complete: int
     live: int
     unread: Sequence[str] = ()

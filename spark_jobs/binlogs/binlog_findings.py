@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_jobs.day import Period
 from spark_jobs.markdown import counted
+from spark_jobs.paths import escape
+from spark_jobs.storage import Folder
 from spark_jobs.store.store import Span
 from spark_jobs.tables.row import Row
 
@@ -100,7 +102,7 @@ def look(
     spark: "SparkSession",
     place: Path,
     compared: Compared,
-    out: Path,
+    out: Folder,
     clock_error_us: int,
     vouched_us: int,
     period: Period | None = None,
@@ -113,7 +115,7 @@ def look(
         spark: a session.
         place: a directory of binary logs.
         compared: the log.
-        out: directory for the tables.
+        out: folder for the tables.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         vouched_us: by how much all clocks may differ, as the operator vouches; 0 if nobody does.
         period: findings outside of it are left out; None for all. Records from outside of it still
@@ -124,7 +126,7 @@ def look(
 
     def kept(table: "DataFrame", title: str) -> "DataFrame":
         published(table).write.mode("overwrite").parquet(str(out / title))
-        return computed(spark.read.parquet(str(out / title)), table.schema)
+        return computed(spark.read.parquet(*escape([out / title])), table.schema)
 
     def first(table: "DataFrame", *order: str) -> list[Row]:
         return [Row(row.asDict()) for row in table.orderBy(*order).limit(_SHOWN).collect()]

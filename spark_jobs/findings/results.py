@@ -2,21 +2,24 @@
 
 A judgement of a day is a folder, ``days/date=YYYY-MM-DD/judgement=N``, with a summary, a report and
 tables. It is made under another name and renamed when it is complete, so a folder of that name
-always holds a whole judgement. The one with the highest number is the newest; earlier ones stay.
+always holds a whole judgement; at a URI, it is whole as soon as it has a summary. The one with the
+highest number is the newest; earlier ones stay.
 """
 
 import json
 import re
-import shutil
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from spark_jobs import storage
 from spark_jobs.day import Day
-from spark_jobs.disk import sync, sync_all
 from spark_jobs.findings.findings import Findings
 from spark_jobs.markdown import counted
+from spark_jobs.storage import Folder
 from spark_jobs.verdict import Verdict
 
 VERSION: Final = 1
@@ -26,8 +29,7 @@ TABLES_VERSION: Final = 2
 """Version of the tables. It changes where a column goes, or changes its type or its meaning; a new
 column does not change it. Version 1 had whole microseconds in place of timestamps."""
 
-_JUDGEMENT: Final = re.compile(r"judgement=([1-9][0-9]*)")
-_STAGED: Final = "_staged"
+_JUDGEMENT: Final = re.compile(r"date=([^/]*)/judgement=([1-9][0-9]*)/.*")
 _SUMMARY: Final = "summary.json"
 
 
@@ -186,38 +188,28 @@ def summarize(
 
 
 class Results:
-    """The judgements below one directory."""
+    """The judgements below one folder."""
 
-    def __init__(self, out: Path) -> None:
-        """Open the audit's directory, which may have no judgement yet."""
+    def __init__(self, out: Folder) -> None:
+        """Open the audit's folder, which may have no judgement yet.
+
+        Raises:
+            OSError: it cannot be read.
+        """
         self._days = out / "days"
+        self._summaries: defaultdict[Day, dict[int, str]] = defaultdict(dict)
+        for name, text in storage.texts(self._days, f"date=*/judgement=*/{_SUMMARY}").items():
+            if match := _JUDGEMENT.fullmatch(name):
+                with suppress(ValueError):
+                    self._summaries[Day.parse(match[1])][int(match[2])] = text
 
     def days(self) -> list[Day]:
         """The days that have been judged, oldest first."""
-        found = []
-        for folder in self._days.glob("date=*"):
-            try:
-                day = Day.parse(folder.name.removeprefix("date="))
-            except ValueError:
-                continue
-            if self.judgements(day):
-                found.append(day)
-        return sorted(found)
-
-    def judgements(self, day: Day) -> list[Path]:
-        """Folders of a day's judgements, oldest first."""
-        folder = self._days / f"date={day}"
-        found = {
-            int(match[1]): path
-            for path in (folder.iterdir() if folder.is_dir() else ())
-            if (match := _JUDGEMENT.fullmatch(path.name))
-        }
-        return [found[number] for number in sorted(found)]
+        return sorted(self._summaries)
 
     def next_number(self, day: Day) -> int:
         """The number of a day's next judgement."""
-        earlier = self.judgements(day)
-        return 1 + (int(earlier[-1].name.partition("=")[2]) if earlier else 0)
+        return 1 + max(self._summaries.get(day, {0: ""}))
 
     def newest(self, day: Day) -> Summary | None:
         """The summary of a day's newest judgement; None if there is none.
@@ -225,53 +217,55 @@ class Results:
         Raises:
             OSError: its summary cannot be read; the message names it.
         """
-        earlier = self.judgements(day)
-        return read_summary(earlier[-1]) if earlier else None
+        number = self.next_number(day) - 1
+        if not number:
+            return None
+        return read_summary(self._summaries[day][number], self.place(day, number) / _SUMMARY)
 
-    def place(self, day: Day, number: int) -> Path:
+    def place(self, day: Day, number: int) -> Folder:
         """The folder for a day's judgement."""
         return self._days / f"date={day}" / f"judgement={number}"
 
-    def stage(self) -> Path:
-        """Make an empty folder for a judgement; remains of an audit that died are removed."""
-        staged = self._days / _STAGED
-        if staged.exists():
-            shutil.rmtree(staged)
-        staged.mkdir(parents=True)
-        return staged
+    def stage(self, day: Day) -> Folder:
+        """Make an empty folder for a day's judgement; remains of an audit that died are removed."""
+        if isinstance(self._days, Path):
+            return storage.emptied(self._days / "_staged")
+        return storage.emptied(self.place(day, self.next_number(day)))
 
-    def keep(self, staged: Path, day: Day, summary: Summary) -> Path:
+    def keep(self, staged: Folder, day: Day, summary: Summary) -> Folder:
         """Move a staged judgement to its place.
 
         Raises:
             OSError: it cannot be written, or another judgement has this number.
         """
-        (staged / _SUMMARY).write_text(
-            json.dumps(asdict(summary), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-        )
         place = self.place(day, summary.judgement)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        sync_all(staged)
-        staged.rename(place)
-        sync(place.parent)
+        if summary.judgement in self._summaries.get(day, ()):
+            raise OSError(f"{place} was kept before")
+        text = json.dumps(asdict(summary), ensure_ascii=False, indent=1) + "\n"
+        storage.write_text(staged, _SUMMARY, text)
+        storage.put(staged, place)
+        self._summaries[day][summary.judgement] = text
         return place
 
 
-def read_summary(folder: Path) -> Summary:
+def read_summary(text: str, place: object) -> Summary:
     """Read a judgement's summary.
 
+    Args:
+        text: the summary.
+        place: where it is.
+
     Raises:
-        OSError: it cannot be read, or has another version; the message names it.
+        OSError: it is none, or has another version; the message names its place.
     """
-    path = folder / _SUMMARY
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(text)
         if values["version"] != VERSION:
-            raise OSError(f"{path} is of version {values['version']}, not {VERSION}.")
+            raise OSError(f"{place} is of version {values['version']}, not {VERSION}.")
         values.setdefault("tables", 1)
         return Summary(**{field.name: values[field.name] for field in fields(Summary)})
     except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{path} is no summary of a judgement: {error!r}") from error
+        raise OSError(f"{place} is no summary of a judgement: {error!r}") from error
 
 
 def told_changes(now: Summary, before: Summary) -> str:

@@ -9,7 +9,6 @@ proxy's records in the order of their times.
 
 from collections.abc import Collection
 from functools import reduce
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -23,6 +22,7 @@ from spark_jobs.procedure.suspects import Suspects
 from spark_jobs.promise import CLUSTER_LEVELS
 from spark_jobs.scratch import rewritten
 from spark_jobs.sql import among
+from spark_jobs.storage import Folder
 from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 from spark_jobs.verdict import Lapse
@@ -32,7 +32,7 @@ _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
 
 def transform(
     records: DataFrame,
-    scratch: Path,
+    scratch: Folder,
     clock_error_us: int = 0,
     unsteady: Collection[str] = (),
     suspects: Suspects | None = None,
@@ -78,7 +78,7 @@ def _early(since_us: int) -> str:
 
 
 def _lapsed(
-    records: DataFrame, error_us: str, suspects: Suspects | None, scratch: Path
+    records: DataFrame, error_us: str, suspects: Suspects | None, scratch: Folder
 ) -> DataFrame | None:
     """LAPSED of what the proxies' events show; None if they show nothing."""
     if suspects is None:

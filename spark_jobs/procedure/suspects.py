@@ -9,7 +9,6 @@ in a group. And a server is not contradicted by a set that holds all that it had
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -21,6 +20,7 @@ from spark_jobs.reads.plain_reads import Known
 from spark_jobs.running import Kind, Order, running
 from spark_jobs.scratch import rewritten
 from spark_jobs.sql import all_of, among, any_of
+from spark_jobs.storage import Folder
 from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import RUN
 
@@ -65,7 +65,7 @@ def find(
     rows: DataFrame,
     known: Known,
     changed: Collection[tuple[str, int, str, str]],
-    scratch: Path,
+    scratch: Folder,
 ) -> Suspects:
     """Look for suspects; this runs jobs.
 

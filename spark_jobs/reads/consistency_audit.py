@@ -9,14 +9,14 @@ that ``own_known`` is true only if the command committed nothing without a known
 primary shows the writes that it acknowledged.
 """
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.ordered_pass import ordered_pass
+from spark_jobs.paths import escape
 from spark_jobs.primaries.primary_history import History
 from spark_jobs.reads import evidence, groups, relevant_records
 from spark_jobs.reads.judge import Judge
+from spark_jobs.storage import Folder
 from spark_jobs.tables.schema import JUDGED, RUN
 from spark_jobs.tables.timestamps import computed, published, published_schema
 from spark_jobs.verdict import Verdict
@@ -25,7 +25,7 @@ from spark_jobs.verdict import Verdict
 def write(
     records: DataFrame,
     history: History,
-    folder: Path,
+    folder: Folder,
     clock_error_us: int = 0,
     unsteady: frozenset[str] = frozenset(),
     left: DataFrame | None = None,
@@ -48,9 +48,9 @@ def write(
     return kept(records.sparkSession, folder)
 
 
-def kept(spark: SparkSession, folder: Path) -> DataFrame:
+def kept(spark: SparkSession, folder: Folder) -> DataFrame:
     """Read the judged reads: JUDGED."""
-    return computed(spark.read.schema(published_schema(JUDGED)).parquet(str(folder)), JUDGED)
+    return computed(spark.read.schema(published_schema(JUDGED)).parquet(*escape([folder])), JUDGED)
 
 
 def transform(

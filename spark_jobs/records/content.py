@@ -76,6 +76,12 @@ class Content:
     faults: dict[str, int] = field(default_factory=dict)
 
 
+RECORDS: Final = "part=records"
+"""The folder of records among what is written of segments."""
+
+QUARANTINE: Final = "part=quarantine"
+"""The folder of lines that are no record."""
+
 Contents = dict[str, Content]
 """By the names of segments; without those that are gone, or cannot be read at all."""
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_jobs.records.paths import escape, without_scheme
+from spark_jobs.paths import escape, without_scheme
+from spark_jobs.storage import reaching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,11 +182,9 @@ def list_remote(spark: "SparkSession", uri: str) -> Listing:
         OSError: Spark lacks its library for S3.
         PySparkException: the log cannot be listed; Py4J may raise an error of its own instead.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
-    from pyspark.errors import PySparkException
     from pyspark.sql import functions as fn
 
-    try:
+    with reaching(spark, uri):
         files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         # The content is not read: Spark leaves out what is not selected.
         rows = (
@@ -193,10 +192,6 @@ def list_remote(spark: "SparkSession", uri: str) -> Listing:
             .select("path", "length", fn.unix_micros("modificationTime").alias("modified_us"))
             .collect()
         )
-    except (PySparkException, Py4JError) as error:
-        if "S3AFileSystem not found" in str(error):
-            raise OSError(_without_s3(spark, uri)) from error
-        raise
     # Hadoop may tell of another authority than the URI names.
     above = len(without_scheme(uri.rstrip("/"))) + 1
     there = {without_scheme(row.path)[above:]: row for row in rows}
@@ -213,15 +208,6 @@ def list_remote(spark: "SparkSession", uri: str) -> Listing:
         for segment, file in listed.segments.items()
     ]
     return _listing(found, listed, {})
-
-
-def _without_s3(spark: "SparkSession", uri: str) -> str:
-    return (
-        f"this Spark cannot read {uri}, since it lacks the library for S3: set spark.jars.packages "
-        f"to org.apache.hadoop:hadoop-aws:VERSION in spark-defaults.conf (SPARK_CONF_DIR names its "
-        f"directory), with the VERSION of Hadoop that Spark {spark.version} comes with (the name "
-        "of hadoop-client-api in its jars), or put that jar and those that it needs there"
-    )
 
 
 class _Files(NamedTuple):

@@ -20,7 +20,6 @@ it, it has no row among the segments, and what it has become is taken instead.
 """
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,10 +45,11 @@ from pyspark.sql.types import (
 )
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
+from spark_jobs.paths import escape
 from spark_jobs.records import content, ingest, lines
-from spark_jobs.records.content import Content, Contents, Measured
-from spark_jobs.records.paths import escape
+from spark_jobs.records.content import QUARANTINE, RECORDS, Content, Contents, Measured
 from spark_jobs.records.segments import FORMS, Segment, name_of
+from spark_jobs.storage import Folder, exists
 from spark_jobs.tables.schema import PARSED
 
 _BLOCK: Final = 4 << 20
@@ -59,7 +59,7 @@ _TASK: Final = 32 << 20
 """About how many bytes of lines a task reads at least: as long as that takes, a worker takes to
 start."""
 
-_RECORDS, _LINES, _SEGMENTS = "records", "lines", "segments"
+_RECORDS, _LINES, _SEGMENTS = RECORDS.removeprefix("part="), "lines", "segments"
 
 _PLACE: Final = StructType(
     [
@@ -105,13 +105,13 @@ class Kept:
     damaged: Mapping[str, str] = field(default_factory=dict)
 
 
-def all_in(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> Kept:
+def all_in(spark: SparkSession, segments: Sequence[Segment], folder: Folder) -> Kept:
     """Convert segments as far as they can be read, with their lines that are no record.
 
     Args:
         spark: a session.
         segments: the segments.
-        folder: takes the Parquet files; it must not exist.
+        folder: takes the Parquet files; it has none yet.
     """
     found = _convert(spark, segments, folder, by_hour=False)
     parsed = _part(spark, folder, _RECORDS)
@@ -130,22 +130,20 @@ def all_in(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> Ke
     return Kept(parsed, damaged=damaged | content.lacking(segments, found))
 
 
-def by_hour(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> Contents:
-    """Convert whole segments: their records to ``records``, other lines to ``quarantine``.
+def by_hour(spark: SparkSession, segments: Sequence[Segment], folder: Folder) -> Contents:
+    """Convert whole segments: their records to `RECORDS`, other lines to `QUARANTINE`.
 
     Args:
         spark: a session.
         segments: the segments; nothing is taken of those that are damaged.
-        folder: takes ``records/date=…/hour=…``, by arrival, and ``quarantine``, PARSED with the
-            ``number`` of each line, if there is any.
+        folder: takes ``part=records/date=…/hour=…``, by arrival, and ``part=quarantine``, PARSED
+            with the ``number`` of each line, if there is any; and other parts on the way to these.
 
     Returns:
         What is in them.
     """
-    staged = folder / "staged"
-    found = _convert(spark, segments, staged, by_hour=True)
-    records = staged / f"part={_RECORDS}"
-    others = _parsed(spark, staged)
+    found = _convert(spark, segments, folder, by_hour=True)
+    others = _parsed(spark, folder)
     if others is not None:
         moment = fn.when(fn.isnull("fault"), fn.col("arrived_us"))
         rows = (
@@ -155,11 +153,11 @@ def by_hour(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> C
         )
         try:
             placed = rows.where("fault is null").drop("number").write.partitionBy("date", "hour")
-            placed.mode("append").parquet(str(records), compression="zstd")
+            placed.mode("append").parquet(str(folder / RECORDS), compression="zstd")
             faulty = rows.where("fault is not null").select(*PARSED.names, "number")
             if not faulty.isEmpty():
                 in_order = faulty.coalesce(1).sortWithinPartitions("file", "number")
-                in_order.write.parquet(str(folder / "quarantine"), compression="zstd")
+                in_order.write.parquet(str(folder / QUARANTINE), compression="zstd")
             for row in rows.groupBy("file", "date", "hour", "fault").count().collect():
                 here = found[name_of(row.file)]
                 if row.fault is None:
@@ -169,9 +167,6 @@ def by_hour(spark: SparkSession, segments: Sequence[Segment], folder: Path) -> C
                     here.faults[row.fault] = row["count"]
         finally:
             rows.unpersist()
-    if records.exists():
-        records.rename(folder / "records")
-    shutil.rmtree(staged, ignore_errors=True)
     return found
 
 
@@ -189,7 +184,7 @@ def measure(spark: SparkSession, segments: Sequence[Segment]) -> dict[str, Measu
 
 
 def _convert(
-    spark: SparkSession, segments: Sequence[Segment], folder: Path, *, by_hour: bool
+    spark: SparkSession, segments: Sequence[Segment], folder: Folder, *, by_hour: bool
 ) -> Contents:
     """Write the rows of segments, in parts; return what is in the segments."""
     upto = {segment.name: segment.size for segment in segments if segment.is_live}
@@ -252,15 +247,15 @@ def _eval(files: DataFrame, handler: type, result: StructType) -> DataFrame:
     return run(files.asTable())
 
 
-def _part(spark: SparkSession, folder: Path, part: str) -> DataFrame | None:
+def _part(spark: SparkSession, folder: Folder, part: str) -> DataFrame | None:
     """Read a part of what was written: `_ROW` without what its folders say; None if it is empty."""
     place = folder / f"part={part}"
-    if not place.exists():
+    if not exists(place):
         return None
     return spark.read.schema(_PART).parquet(*escape([place]))
 
 
-def _parsed(spark: SparkSession, folder: Path) -> DataFrame | None:
+def _parsed(spark: SparkSession, folder: Folder) -> DataFrame | None:
     """Parse the lines that workers did not make columns of: PARSED and `number`; None if none."""
     found = _part(spark, folder, _LINES)
     return None if found is None else ingest.parse(found.select("file", "line", "number"), "number")

@@ -25,12 +25,13 @@ def write(
 
     Args:
         findings: the audit's.
-        folder: the folder for them; it must exist.
+        folder: the folder for them.
         nights: the newest judgement of each day that was kept, in any order.
         duration_s: how long the audit took, in seconds; 0 to leave it out.
         place: where the folder will be when it is complete; None if it stays.
     """
     report = folder / PAGE
+    folder.mkdir(parents=True, exist_ok=True)
     texts = {
         SUMMARY: summary.render(findings, str((place or folder) / PAGE)),
         PAGE: page.render(findings, nights, duration_s),
@@ -40,16 +41,15 @@ def write(
     return report
 
 
-def kept(out: Path) -> list[Summary]:
+def kept(results: Results) -> list[Summary]:
     """The newest judgement of each of the last days that were kept.
 
     Args:
-        out: the audit's directory.
+        results: the judgements.
 
     Raises:
         OSError: one cannot be read; the message names it.
     """
-    results = Results(out)
     found = (results.newest(day) for day in results.days()[-NIGHTS:])
     return [night for night in found if night is not None]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.records.paths import escape
+from spark_jobs.paths import escape
 from spark_jobs.state import records
 from spark_jobs.state.facts import FACT
 from spark_jobs.tables.schema import PARSED

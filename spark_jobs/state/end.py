@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -19,6 +18,7 @@ from spark_jobs.records.survey import Survey
 from spark_jobs.scratch import rewritten
 from spark_jobs.state import ageing, condense, cut, events, facts, records, turns
 from spark_jobs.state.facts import FACT, HAD, RAN, SAW, SHOWED, SPOKE, UNREAD, WROTE
+from spark_jobs.storage import Folder
 from spark_jobs.tables.schema import NUMBERED, PARSED, RECORD, RUN
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Audited:
     live: DataFrame | None
 
 
-def write_state(audited: Audited, staged: "Staged", scratch: Path) -> None:
+def write_state(audited: Audited, staged: "Staged", scratch: Folder) -> None:
     """Write a state, unless incomplete segments hold records of its time.
 
     This runs jobs. Times in a state are not corrected, so clocks must agree.
@@ -90,7 +90,7 @@ class Made(NamedTuple):
     tail: DataFrame
 
 
-def make(audited: Audited, until_us: int, scratch: Path, idle_us: int = ageing.IDLE_US) -> Made:
+def make(audited: Audited, until_us: int, scratch: Folder, idle_us: int = ageing.IDLE_US) -> Made:
     """Make the state at a day's end. This runs jobs.
 
     Args:
@@ -134,7 +134,7 @@ def _shown(
     audited: Audited,
     condensed: DataFrame,
     every: DataFrame,
-    scratch: Path,
+    scratch: Folder,
 ) -> DataFrame:
     """What replicas showed to the reads that relied on what was known: FACT, not merged."""
     key = (*RUN, "seq")

@@ -1,20 +1,21 @@
-"""The states of days, on disk.
+"""The states of days, as they are kept.
 
 A state is a folder, ``states/date=YYYY-MM-DD``: ``about.json`` and two tables as Parquet, ``facts``
 and ``tail``, the records that are not condensed. It is made under another name and renamed when it
-is complete. It is valid as long as no further segment with records from before the day's end is
-taken.
+is complete; at a URI, it is ``states/state=N``, and complete as soon as it has ``about.json``. It
+is valid as long as no further segment with records from before the day's end is taken.
 """
 
 import json
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Final
 
+from spark_jobs import storage
 from spark_jobs.day import DAY_US, Day, hour_us
-from spark_jobs.disk import sync, sync_all
+from spark_jobs.storage import Folder
 from spark_jobs.store.store import Span, Store
 
 VERSION: Final = 2
@@ -32,7 +33,6 @@ class DeletedError(OSError):
 
 
 _ABOUT: Final = "about.json"
-_STAGED: Final = "_staged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class State:
         about: its description.
     """
 
-    folder: Path
+    folder: Folder
     about: About
 
     @property
@@ -70,12 +70,12 @@ class State:
         return Day.parse(self.about.date)
 
     @property
-    def facts(self) -> Path:
+    def facts(self) -> Folder:
         """Folder of `facts.FACT`."""
         return self.folder / "facts"
 
     @property
-    def tail(self) -> Path:
+    def tail(self) -> Folder:
         """Folder of `schema.PARSED`: records that are not condensed."""
         return self.folder / "tail"
 
@@ -93,17 +93,19 @@ class State:
         return Span(day, day.begin_us - self.day.end_us)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Staged:
     """A state that is being made.
 
     Attributes:
-        folder: takes the state; it does not exist yet.
+        folder: takes the state.
         take: the newest take of segments.
+        about: its description, once it is complete.
     """
 
-    folder: Path
+    folder: Folder
     take: int
+    about: About | None = None
 
     def finish(self, day: Day, until_us: int) -> None:
         """Mark the state as complete.
@@ -112,15 +114,14 @@ class Staged:
             day: the day at whose end it was made.
             until_us: everything that is condensed had ended by then.
         """
-        about = About(date=str(day), take=self.take, until_us=until_us)
-        (self.folder / _ABOUT).write_text(json.dumps(asdict(about)) + "\n", encoding="utf-8")
+        self.about = About(date=str(day), take=self.take, until_us=until_us)
 
 
 class States:
-    """The states in one directory."""
+    """The states in one folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the directory, which need not exist yet."""
+    def __init__(self, folder: Folder) -> None:
+        """Open the folder, which need not exist yet."""
         self._folder = folder
 
     def before(self, day: Day) -> Iterator[State]:
@@ -129,10 +130,9 @@ class States:
         Raises:
             OSError: one cannot be read; the message names it.
         """
-        for folder in sorted(self._folder.glob("date=*"), reverse=True):
-            about = _read(folder / _ABOUT)
-            if about is not None and Day.parse(about.date) < day:
-                yield State(folder, about)
+        for about, name in reversed(self._found()):
+            if about.version == VERSION and Day.parse(about.date) < day:
+                yield State(self._folder / name, about)
 
     def stage(self, take: int) -> Staged:
         """Prepare a place for a new state; remains of an audit that died are removed.
@@ -140,31 +140,37 @@ class States:
         Args:
             take: the newest take of segments.
         """
-        staged = self._folder / _STAGED
-        if staged.exists():
-            shutil.rmtree(staged)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return Staged(staged, take)
+        name = "_staged"
+        if not isinstance(self._folder, Path):
+            used = {name for _, name in self._found()}
+            name = next(free for n in count(1) if (free := f"state={n}") not in used)
+        return Staged(storage.emptied(self._folder / name), take)
 
     def keep(self, made: Staged) -> None:
-        """Move a staged state to its place, if it is complete; only the last KEPT states remain.
+        """Put a staged state in its place, if it is complete; only the last KEPT states remain.
 
         Raises:
             OSError: it cannot be written.
         """
-        staged = made.folder
-        about = _read(staged / _ABOUT) if (staged / _ABOUT).exists() else None
-        if about is None:
+        if made.about is None:
             return
-        sync_all(staged)
-        place = self._folder / f"date={about.date}"
+        storage.write_text(made.folder, _ABOUT, json.dumps(asdict(made.about)) + "\n")
         # Without a state, an audit reads the day before, so a crash here loses nothing.
-        if place.exists():
-            shutil.rmtree(place)
-        staged.rename(place)
-        sync(self._folder)
-        for folder in sorted(self._folder.glob("date=*"))[:-KEPT]:
-            shutil.rmtree(folder)
+        storage.put(made.folder, self._folder / f"date={made.about.date}")
+        found = self._found()
+        newest = {about.date: name for about, name in found}
+        kept = [newest[date] for date in sorted(newest)[-KEPT:]]
+        for _, name in found:
+            if name not in kept:
+                storage.remove(self._folder / name)
+
+    def _found(self) -> list[tuple[About, str]]:
+        """The states that are there, of any version, and their names; the newest is last."""
+        found = [
+            (_read(text, self._folder / name), name.rpartition("/")[0])
+            for name, text in storage.texts(self._folder, f"*=*/{_ABOUT}").items()
+        ]
+        return sorted(found, key=lambda state: (state[0].date, state[0].take))
 
 
 def choose(states: States, store: Store, day: Day) -> State | None:
@@ -195,12 +201,12 @@ def choose(states: States, store: Store, day: Day) -> State | None:
     raise DeletedError(f"the store no longer has its records of {', '.join(gone)}")
 
 
-def _read(path: Path) -> About | None:
-    """Read the description of a state; None if it has another version."""
+def _read(text: str, place: object) -> About:
+    """Read the description of a state; one of another version has only that and its date."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(text)
         if values["version"] != VERSION:
-            return None
+            values |= {"take": 0, "until_us": 0}
         return About(**{field.name: values[field.name] for field in fields(About)})
     except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{path} is none of a state: {error!r}") from error
+        raise OSError(f"{place} is none of a state: {error!r}") from error

@@ -10,10 +10,9 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Final
 
-from spark_jobs.disk import write_whole
+from spark_jobs import storage
 from spark_jobs.markdown import plain
 from spark_jobs.records.content import Measured
 from spark_jobs.records.segments import Segment
@@ -74,9 +73,9 @@ class Taken:
 
 
 class Manifest:
-    """The manifest in one directory."""
+    """The manifest in one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: storage.Folder) -> None:
         """Read the takes.
 
         Raises:
@@ -86,12 +85,12 @@ class Manifest:
         self._taken: dict[str, Taken] = {}
         self.newest = 0
         found = {
-            int(match[1]): path
-            for path in (folder.iterdir() if folder.is_dir() else ())
-            if (match := _TAKE.fullmatch(path.name))
+            int(match[1]): (folder / name, text)
+            for name, text in storage.texts(folder, "take=*.jsonl").items()
+            if (match := _TAKE.fullmatch(name))
         }
         for number in sorted(found):
-            for taken in _read(found[number]):
+            for taken in _read(*found[number]):
                 self._taken[taken.name] = taken
             self.newest = number
 
@@ -111,9 +110,8 @@ class Manifest:
         Raises:
             OSError: it cannot be written.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        place = self._folder / f"take={self.newest + 1}.jsonl"
-        write_whole(place, (f"{json.dumps(asdict(segment))}\n" for segment in taken))
+        text = "".join(f"{json.dumps(asdict(segment))}\n" for segment in taken)
+        storage.write_text(self._folder, f"take={self.newest + 1}.jsonl", text)
         self._taken |= {segment.name: segment for segment in taken}
         self.newest += 1
 
@@ -173,11 +171,11 @@ class Manifest:
         )
 
 
-def _read(path: Path) -> Iterator[Taken]:
+def _read(place: storage.Folder, text: str) -> Iterator[Taken]:
     names = [field.name for field in fields(Taken)]
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in text.splitlines():
             values = json.loads(line)
             yield Taken(**{name: values[name] for name in names})
     except (ValueError, KeyError, TypeError) as error:
-        raise OSError(f"{path} is damaged: {error!r}") from error
+        raise OSError(f"{place} is damaged: {error!r}") from error

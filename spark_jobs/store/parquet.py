@@ -1,19 +1,18 @@
 """Reads the hours of a log that an audit looks at: what the store has, and what it cannot have."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from spark_jobs.day import HOUR_US
+from spark_jobs.paths import escape
 from spark_jobs.records import take
-from spark_jobs.records.paths import escape
 from spark_jobs.records.segments import Segment
 from spark_jobs.records.take import Kept
+from spark_jobs.storage import Folder, fresh
 from spark_jobs.store.store import Reader, Span, Store
 from spark_jobs.tables.schema import PARSED
 
@@ -24,7 +23,7 @@ def reader(spark: SparkSession) -> Reader:
 
 
 def read(
-    spark: SparkSession, store: Store, span: Span, live: Sequence[Segment], scratch: Path
+    spark: SparkSession, store: Store, span: Span, live: Sequence[Segment], scratch: Folder
 ) -> Kept:
     """Read the hours of a log that an audit looks at.
 
@@ -34,7 +33,7 @@ def read(
         span: the hours.
         live: segments that have not been taken, since they are still being written or damaged. They
             are read once, now.
-        scratch: directory for the lines of `live`; it must exist as long as the result is used.
+        scratch: folder for the lines of `live`; it must exist as long as the result is used.
     """
     records, others = store.folders(span)
     dated = fn.substring("file", len("date=") + 1, len("YYYY-MM-DD")).between(*span.dates)
@@ -51,8 +50,7 @@ def read(
         faults = spark.read.schema(PARSED).parquet(*escape(others))
         parsed = parsed.unionByName(faults.where(dated))
     if live:
-        folder = Path(tempfile.mkdtemp(prefix="live-", dir=scratch)) / "parsed"
-        kept = take.all_in(spark, live, folder)
+        kept = take.all_in(spark, live, fresh(scratch, "live"))
         parsed = parsed.unionByName(kept.parsed)
         still, damaged = kept.parsed, kept.damaged
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
@@ -61,7 +59,7 @@ def read(
     return Kept(within_span, still, damaged)
 
 
-def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFrame:
+def _placed(spark: SparkSession, base: Folder, folders: Sequence[str]) -> DataFrame:
     """Records in folders below a base: PARSED, `date` and `hour`."""
     placed = StructType(
         [*PARSED, StructField("date", DateType()), StructField("hour", IntegerType())]

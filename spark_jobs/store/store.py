@@ -8,22 +8,25 @@
     staged/                                    a take that is being made
 
 A take is made in `staged`, moved when it is complete, and counts as soon as the manifest names it.
-A crash leaves something in `staged`, or a take that the manifest does not name. The next audit
-removes either, and takes the segments again.
+A crash leaves something in `staged`, or a take that the manifest does not name. The next take
+replaces either, and takes the segments again.
+
+At a URI, where nothing can be moved, a take is made in ``records/take=N``: its records stay in
+``part=records`` there, its other lines in ``part=quarantine``.
 """
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from spark_jobs import storage
 from spark_jobs.day import DAY_US, HOUR_US, Day, Period, hour_us
-from spark_jobs.disk import sync, sync_all
-from spark_jobs.records.content import Content, Contents, lacking
+from spark_jobs.records.content import QUARANTINE, RECORDS, Content, Contents, lacking
 from spark_jobs.records.segments import Segment
+from spark_jobs.storage import Folder
 from spark_jobs.store.manifest import Manifest, Measure, Taken
 
 _DATE: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/")
@@ -102,39 +105,34 @@ class Reader(NamedTuple):
 
     Attributes:
         measure: reads them, and takes nothing.
-        take: writes the records and the quarantine of those that are whole to a folder, and returns
+        take: writes the RECORDS and the QUARANTINE of those that are whole to a folder, and returns
             what is in all of them.
     """
 
     measure: Measure
-    take: Callable[[Sequence[Segment], Path], Contents]
+    take: Callable[[Sequence[Segment], Folder], Contents]
 
 
 class Store:
-    """The store in one directory.
+    """The store in one folder.
 
     Attributes:
         manifest: which segments have been taken.
         records: the folder of the records.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open the store; what a crash left behind is removed.
+    def __init__(self, folder: Folder) -> None:
+        """Open the store; what a crash left behind in a directory is removed.
 
         Raises:
             OSError: it cannot be read or written.
         """
         self.records = folder / "records"
-        self._quarantine = folder / "quarantine"
-        self._staged = folder / "staged"
+        self._folder = folder
+        self._hours: dict[int, set[str]] = {}
         self.manifest = Manifest(folder / "manifest")
-        known = {f"take={number}" for number in self.manifest.takes}
-        for kept in (self.records, self._quarantine):
-            kept.mkdir(parents=True, exist_ok=True)
-            for path in kept.iterdir():
-                if path.name not in known:
-                    shutil.rmtree(path)
-        self._clear()
+        if isinstance(folder, Path):
+            storage.remove(folder / "staged")
 
     def take(self, closed: Sequence[Segment], reader: Reader) -> Took:
         """Take what has not been taken yet.
@@ -163,8 +161,8 @@ class Store:
         records = {segment.take for segment in concerned if any(map(span.has, segment.hours))}
         faults = {segment.take for segment in concerned if span.has_faults(segment)}
         return (
-            [str(self.records / f"take={take}") for take in sorted(records)],
-            [str(self._quarantine / f"take={take}") for take in sorted(faults)],
+            [str(self._place(take, RECORDS)) for take in sorted(records)],
+            [str(self._place(take, QUARANTINE)) for take in sorted(faults)],
         )
 
     def not_taken(self, damaged: Mapping[str, str]) -> dict[str, str]:
@@ -183,7 +181,7 @@ class Store:
                 hour
                 for segment in self.manifest.taken
                 for hour in filter(span.has, segment.hours)
-                if not (self.records / f"take={segment.take}" / _folder(hour)).is_dir()
+                if _folder(hour) not in self._hours_of(segment.take)
             }
         )
 
@@ -202,9 +200,9 @@ class Store:
         """
         for segment in self.manifest.taken:
             for hour in segment.hours:
-                folder = self.records / f"take={segment.take}" / _folder(hour)
-                if hour_us(hour) + HOUR_US <= before_us and folder.is_dir():
-                    shutil.rmtree(folder)
+                if hour_us(hour) + HOUR_US <= before_us:
+                    self._hours.pop(segment.take, None)
+                    storage.remove(self._place(segment.take, RECORDS) / _folder(hour))
 
     def late(self, day: Day, take: int) -> list[str]:
         """Names of the segments that concern a day and were taken after a take, sorted."""
@@ -218,12 +216,11 @@ class Store:
     def _take(self, batch: Sequence[Segment], reader: Reader) -> dict[Segment, str]:
         """Take segments; return why some were not taken."""
         number = self.manifest.newest + 1
-        self._clear()
-        self._staged.mkdir()
+        staged = storage.emptied(self._staged(number))
         try:
-            found = reader.take(batch, self._staged)
+            found = reader.take(batch, staged)
         except Exception:
-            self._clear()  # the disk may be full
+            storage.discard(staged)  # the disk may be full
             raise
         gone = lacking(batch, found)
         damaged = {}
@@ -236,19 +233,29 @@ class Store:
             else:
                 taken.append(_taken(segment, number, here))
         if taken:
-            sync_all(self._staged)
-            for kept in (self._quarantine, self.records):
-                staged = self._staged / kept.name
-                if staged.exists():
-                    staged.rename(kept / f"take={number}")
-                    sync(kept)
+            for part in (QUARANTINE, RECORDS):
+                storage.put(staged / part, self._place(number, part))
             self.manifest.add(taken)
-        self._clear()
+        storage.discard(staged)
         return damaged
 
-    def _clear(self) -> None:
-        if self._staged.exists():
-            shutil.rmtree(self._staged)
+    def _staged(self, take: int) -> Folder:
+        """Where a take is made."""
+        if isinstance(self._folder, Path):
+            return self._folder / "staged"
+        return self.records / f"take={take}"
+
+    def _place(self, take: int, part: str) -> Folder:
+        """Where a part of a take belongs."""
+        if isinstance(self._folder, Path):
+            return self._folder / part.removeprefix("part=") / f"take={take}"
+        return self._staged(take) / part
+
+    def _hours_of(self, take: int) -> set[str]:
+        """The folders of hours, within a take, whose records are there."""
+        if take not in self._hours:
+            self._hours[take] = storage.hours(self._place(take, RECORDS))
+        return self._hours[take]
 
 
 def _folder(hour: str) -> str:

@@ -19,6 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_jobs.paths import escape
+from spark_jobs.storage import Folder
 from spark_jobs.tables.timestamps import published_row, published_schema
 
 _TYPES: Final = (
@@ -69,22 +71,28 @@ def local(
     return spark.createDataFrame(pa.Table.from_pylist(list(rows), to_arrow(schema)), schema)
 
 
-def count(folder: Path) -> int:
-    """Count the rows of a directory of Parquet, without reading them."""
+def count(folder: Folder) -> int:
+    """Count the rows of a folder of Parquet, without reading them."""
+    if not isinstance(folder, Path):
+        return folder.spark.read.parquet(*escape([folder])).count()
     return sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
 
 
-def write(rows: Sequence[Mapping[str, object]], schema: StructType, folder: Path) -> None:
-    """Write a table to a directory of Parquet, as Spark does; an earlier one is replaced.
+def write(rows: Sequence[Mapping[str, object]], schema: StructType, folder: Folder) -> None:
+    """Write a table to a folder of Parquet, as Spark does; an earlier one is replaced.
 
     Points in time become timestamps (`timestamps`).
 
     Args:
         rows: values by the names of columns.
         schema: the columns of `rows`.
-        folder: the directory.
+        folder: the folder.
     """
+    table = pa.Table.from_pylist([published_row(row) for row in rows], published_arrow(schema))
+    if not isinstance(folder, Path):
+        made = folder.spark.createDataFrame(table, published_schema(schema))
+        made.coalesce(1).write.mode("overwrite").parquet(str(folder))
+        return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    table = pa.Table.from_pylist([published_row(row) for row in rows], published_arrow(schema))
     pq.write_table(table, folder / "part-0.parquet")

@@ -19,7 +19,7 @@ def lines_of(spark: "SparkSession", log: Path) -> "DataFrame":
     """The lines of a log: ``file`` (the last two components of its path) and ``line``."""
     from pyspark.sql import functions as fn
 
-    from spark_jobs.records.paths import escape
+    from spark_jobs.paths import escape
 
     paths = escape([segment.path for segment in find_segments(log)])
     return spark.read.text(paths, lineSep="\n").select(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_jobs import nightly
 from spark_jobs.day import Day
 from spark_jobs.findings.findings import Findings
-from spark_jobs.records.content import Content, Contents, Measured, measure
+from spark_jobs.records.content import RECORDS, Content, Contents, Measured, measure
 from spark_jobs.records.segments import Segment
 from spark_jobs.store.store import Reader
 from spark_jobs.tables.row import Row
@@ -63,7 +63,7 @@ class Nights:
             found[segment.name] = Content(segment.file, measured, hours)
             for hour in hours:
                 date, _, number = hour.partition("T")
-                where = folder / "records" / f"date={date}" / f"hour={int(number)}"
+                where = folder / RECORDS / f"date={date}" / f"hour={int(number)}"
                 where.mkdir(parents=True, exist_ok=True)
         return found
 

@@ -9,7 +9,7 @@ from spark_jobs import nightly
 from spark_jobs.audit import audit
 from spark_jobs.day import Day
 from spark_jobs.findings.findings import Findings
-from spark_jobs.findings.results import read_summary
+from tests.spark_jobs.findings.test_results import summary_of
 from tests.spark_jobs.nights import Nights, NoSpark
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def test_a_day_whose_segments_came_late_is_judged_anew(
     assert changed in told
     assert "This is judgement 2 of the day" in told
     assert {path: path.read_bytes() for path in first.rglob("*")} == kept
-    assert (read_summary(first).exit_code, read_summary(second).exit_code) == (0, 1)
+    assert (summary_of(first).exit_code, summary_of(second).exit_code) == (0, 1)
 
     # The trend has the newest judgement of each day, and on a judgement's page itself.
     for trend in (page, (other / "report.html").read_text()):
@@ -114,7 +114,7 @@ def test_what_the_log_says_of_clocks_is_kept(nights: Nights) -> None:
     nights.write("a", "2026-11-30T04")
     assert nights.audit(DAY, "--clock-error", "2") == 0
     kept = nights.out / "days" / f"date={DAY}" / "judgement=1"
-    assert read_summary(kept).clock_error_us == 2007
+    assert summary_of(kept).clock_error_us == 2007
 
 
 def test_metrics_are_of_the_day_that_was_asked_for(nights: Nights, tmp_path: Path) -> None:

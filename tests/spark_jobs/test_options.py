@@ -20,6 +20,13 @@ def test_a_log_that_only_spark_can_read_is_copied_beside_the_report() -> None:
     assert parse(["--log=a"]).name == "a"
 
 
+def test_results_may_be_where_only_spark_can_write() -> None:
+    for out in ("s3a://bucket/audit", "s3a://bucket/log/_audit", "s3a://bucket/log2"):
+        chosen = parse(["--log=s3a://bucket/log", f"--out={out}/", "--report=b"])
+        assert (chosen.out, chosen.report_folder) == (out, Path("b"))
+    assert parse(["--log=a", "--out=b"]).report_folder == Path("b")
+
+
 def test_a_live_view_has_a_directory_of_its_own() -> None:
     chosen = parse(["--log=a", "--live"])
     assert (chosen.live, chosen.window, chosen.metrics) == (True, 1, None)
@@ -80,7 +87,16 @@ def test_nothing_is_written_among_segments(tmp_path: Path, out: str) -> None:
         (["--log=s3a://logs/tidegate"], "s3a://logs/tidegate needs --out"),
         (["--log=s3a:a", "--out=b"], "want SCHEME:/"),
         (["--log=a", "--binlogs=s3a://b"], "is no directory of this machine: mount it"),
-        (["--log=a", "--out=hdfs:/audit"], "is no directory of this machine: mount it"),
+        (["--log=a", "--report=hdfs:/audit"], "is no directory of this machine: mount it"),
+        (["--log=a", "--out=hdfs:/audit"], "hdfs:/audit needs --report"),
+        (["--log=a", "--out=hdfs:/audit", "--report=b", "--live"], "--live needs a directory"),
+        (["--log=a", "--out=hdfs:/audit", "--report=a"], "--report a holds segments"),
+        (["--log=a", "--out=b", "--report=c"], "--report goes with a URI"),
+        (["--log=hdfs:/a", "--out=hdfs:/a/", "--report=b"], "is in the log"),
+        (
+            ["--log=hdfs:/a", "--out=hdfs:/a/b", "--report=b"],
+            "such as hdfs:/a/_audit",
+        ),
         (["--log=file:a"], "is no directory, and no URI"),
         (["--log=a", "more"], "unrecognized arguments: more"),
         ([], "--log"),

@@ -22,12 +22,14 @@ from spark_jobs.options import Options
 from spark_jobs.spark_session import SMALL_BYTES, is_local, settings_for, start_spark
 from tests.clients import versions
 from tests.clients.environment import Environment
+from tests.spark_jobs.mounted import mount
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 P = UUID["primary"]
+NAME = "elsewhere"
 ROOT = Path(__file__).parents[2]
 
 timeout = pytest.mark.timeout(1200)
@@ -54,9 +56,14 @@ def verdicts(spark: "SparkSession", out: Path) -> list[tuple[object, ...]]:
     return sorted(map(tuple, reads.select("run", "seq", "verdict", "finding").collect()), key=str)
 
 
-def audited(command: Sequence[str], log: Path, out: Path, **environment: str) -> str:
+def audited(command: Sequence[str], log: Path, out: Path, uri: str = "", **environment: str) -> str:
+    """Audit a log; with the URI of the folder of log and results, only Spark meets these."""
+    places = ["--log", str(log), "--out", str(out)]
+    if uri:
+        places = ["--log", f"{uri}/{log.name}", "--out", f"{uri}/{out.name}"]
+        places += ["--report", str(out.parent / "report")]
     done = subprocess.run(
-        [*command, "--log", str(log), "--out", str(out)],
+        [*command, *places],
         capture_output=True,
         text=True,
         cwd=out.parent,  # not where the sources could be found by chance
@@ -155,6 +162,7 @@ def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path:
     (settings / "spark-defaults.conf").write_text(
         "spark.eventLog.enabled true\nspark.eventLog.rolling.enabled false\n"
         f"spark.eventLog.compress false\nspark.eventLog.dir {events.as_uri()}\n"
+        + "".join(f"spark.hadoop.{key} {value}\n" for key, value in mount(NAME, tmp_path).items())
     )
     here = audited(
         [sys.executable, "-m", "spark_jobs.nightly"],
@@ -162,25 +170,28 @@ def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path:
         tmp_path / "here",
         PYTHONPATH=str(ROOT),
     )
-    there = audited(
-        [sys.executable, "-m", "spark_jobs.nightly", "--master", "local-cluster[2,1,1024]"],
-        log,
-        tmp_path / "there",
-        PYTHONPATH=str(ROOT),
-        SPARK_CONF_DIR=str(settings),
-    )
-    (told,) = events.iterdir()
-    lines = [json.loads(line) for line in told.read_text().splitlines()]
-    worked = {
-        line["Task Info"]["Executor ID"]
-        for line in lines
-        if line["Event"] == "SparkListenerTaskEnd"
-    }
-    assert len(worked) == 2
-    # A local cluster leaves its workers' folders where Spark is installed.
-    shutil.rmtree(spark_home() / "work" / told.name, ignore_errors=True)
-    assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
-    assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / "there")
+    for name, uri in (("there", ""), ("elsewhere", f"viewfs://{NAME}/here")):
+        there = audited(
+            [sys.executable, "-m", "spark_jobs.nightly", "--master", "local-cluster[2,1,1024]"],
+            log,
+            tmp_path / name,
+            uri,
+            PYTHONPATH=str(ROOT),
+            SPARK_CONF_DIR=str(settings),
+        )
+        (told,) = events.iterdir()
+        lines = [json.loads(line) for line in told.read_text().splitlines()]
+        worked = {
+            line["Task Info"]["Executor ID"]
+            for line in lines
+            if line["Event"] == "SparkListenerTaskEnd"
+        }
+        assert len(worked) == 2
+        # A local cluster leaves its workers' folders where Spark is installed.
+        shutil.rmtree(spark_home() / "work" / told.name, ignore_errors=True)
+        told.unlink()
+        assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
+        assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / name)
 
 
 def test_without_a_server_of_spark_connect(tmp_path: Path) -> None:
@@ -239,16 +250,19 @@ def test_spark_connect_says_the_same(spark: "SparkSession", tmp_path: Path) -> N
     command = [sys.executable, "-m", "spark_jobs.nightly"]
     here = audited(command, log, tmp_path / "here", PYTHONPATH=str(ROOT))
     few = {name: value for name, value in settings_for(1).items() if ".sql." in name}
+    few |= {f"spark.hadoop.{key}": value for key, value in mount(NAME, tmp_path).items()}
     settings = (f"{name}={value}" for name, value in few.items())
     with connect_server(tmp_path / "server.log", *settings) as url:
-        there = audited(
-            [*command, "--master", url],
-            log,
-            tmp_path / "there",
-            PYTHONPATH=f"{ROOT}:{place.packages()}",
-        )
-    assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
-    assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / "there")
+        for name, uri in (("there", ""), ("elsewhere", f"viewfs://{NAME}/here")):
+            there = audited(
+                [*command, "--master", url],
+                log,
+                tmp_path / name,
+                uri,
+                PYTHONPATH=f"{ROOT}:{place.packages()}",
+            )
+            assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
+            assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / name)
 
 
 @pytest.mark.spark

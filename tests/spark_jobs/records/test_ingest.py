@@ -276,7 +276,7 @@ def test_a_directory_may_have_any_name(spark: "SparkSession", tmp_path: Path, na
 
 def test_what_hadoop_cannot_read_is_told() -> None:
     pytest.importorskip("pyspark")
-    from spark_jobs.records.paths import escape
+    from spark_jobs.paths import escape
 
     uris = ["s3a://bucket:80/a [b]", "hdfs:/a", "/a:b"]
     assert escape(uris) == ["s3a://bucket:80/a \\[b\\]", "hdfs:/a", "/a:b"]

@@ -15,9 +15,10 @@ import pytest
 import zstandard
 
 from spark_jobs.day import HOUR_US
-from spark_jobs.records.content import measure, unpacked, unreadable
+from spark_jobs.records.content import QUARANTINE, RECORDS, measure, unpacked, unreadable
 from spark_jobs.records.segments import LARGEST, Segment, list_remote, list_segments
 from tests.spark_jobs.found_segments import find_segments
+from tests.spark_jobs.mounted import mounted
 from tests.spark_jobs.routing_log import DAY_US, UUID, Run
 
 if TYPE_CHECKING:
@@ -87,10 +88,9 @@ def test_odd_lines_are_taken_beside_plain_ones(spark: "SparkSession", tmp_path: 
     measured = take.measure(spark, segments)
     assert all(found[name].measured == here for name, here in measured.items())
     # Those that are no record are elsewhere, with their numbers.
-    assert {path.name for path in (tmp_path / "{hours}").iterdir()} == {"records", "quarantine"}
-    placed = (tmp_path / "{hours}" / "records").glob("date=*/hour=*/*.parquet")
+    placed = (tmp_path / "{hours}" / RECORDS).glob("date=*/hour=*/*.parquet")
     assert len([*placed]) == 5
-    faulty = spark.read.parquet(str(tmp_path / "\\{hours\\}" / "quarantine"))
+    faulty = spark.read.parquet(str(tmp_path / "\\{hours\\}" / QUARANTINE))
     assert [(row.number, row.fault) for row in faulty.collect()] == [(2, "damaged"), (5, "torn")]
     whole = take.all_in(spark, segments, tmp_path / "all")
     assert counted(whole) == {
@@ -192,16 +192,12 @@ def test_a_log_of_another_file_system_is_taken_where_it_is(
     text = "\n".join(records())
     (folder / "[a] b%20.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     (folder / "gone.jsonl").write_text(text)
-    mount = "fs.viewfs.mounttable.elsewhere.link./log"
-    spark.conf.set(mount, folder.parent.as_uri())
-    try:
-        listing = list_remote(spark, "viewfs://elsewhere/log")
+    with mounted(spark, folder.parent) as uri:
+        listing = list_remote(spark, uri)
         (folder / "gone.jsonl").rename(folder / "gone.jsonl.gone")
         large = replace(listing.closed[0], name=f"{DAY}/large.jsonl", size=LARGEST + 1)
         kept = take.all_in(spark, [*listing.closed, large], tmp_path / "all")
         assert all(segment.path.startswith("viewfs://") for segment in listing.closed)
-    finally:
-        spark.conf.unset(mount)
     assert counted(kept) == {(f"{DAY}/[a] b%20.jsonl.gz", None): 4}
     assert kept.damaged == {
         f"{DAY}/gone.jsonl": "deleted meanwhile, or Spark cannot read it; none of it counts",

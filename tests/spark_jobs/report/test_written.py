@@ -24,12 +24,12 @@ def test_a_report_is_two_files(tmp_path: Path) -> None:
 
 
 def test_the_newest_judgement_of_each_day_is_a_night(tmp_path: Path) -> None:
-    assert written.kept(tmp_path) == []
+    assert written.kept(Results(tmp_path)) == []
     results = Results(tmp_path)
     for date, judgement in (("2026-11-30", 1), ("2026-11-30", 2), ("2026-11-29", 1)):
         made = summary(date, judgement=judgement, version=1)
-        results.keep(results.stage(), Day.parse(date), made)
-    nights = written.kept(tmp_path)
+        results.keep(results.stage(Day.parse(date)), Day.parse(date), made)
+    nights = written.kept(results)
     assert [(night.date, night.judgement) for night in nights] == [
         *(("2026-11-29", 1), ("2026-11-30", 2))
     ]

@@ -38,7 +38,7 @@ class NightsWithStates(Nights):
         self.began[str(log.period)] = None if log.before is None else log.before.about.date
         self.read[str(log.period)] = log.span.begin_us
         if log.ends is not None and isinstance(log.period, Day):
-            log.ends.folder.mkdir()
+            assert isinstance(log.ends.folder, Path)
             (log.ends.folder / "facts").write_text(f"of {log.period}")
             if self.dies:
                 raise RuntimeError("it dies")
@@ -263,7 +263,6 @@ def test_old_states_are_deleted(tmp_path: Path) -> None:
     day = DAY
     for _ in range(KEPT + 2):
         staged = states.stage(0)
-        staged.folder.mkdir()
         staged.finish(day, day.end_us)
         states.keep(staged)
         day = day.after

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.day import DAY_US, HOUR_US, Day
-from spark_jobs.records.paths import escape
+from spark_jobs.paths import escape
 from spark_jobs.records.segments import list_segments
 from spark_jobs.store.store import Span, Store
 from tests.spark_jobs import routing_log

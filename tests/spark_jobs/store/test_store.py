@@ -9,7 +9,15 @@ import pytest
 import zstandard
 
 from spark_jobs.day import Day
-from spark_jobs.records.content import Content, Contents, Measured, measure, unpacked
+from spark_jobs.records.content import (
+    QUARANTINE,
+    RECORDS,
+    Content,
+    Contents,
+    Measured,
+    measure,
+    unpacked,
+)
 from spark_jobs.records.segments import Segment, list_segments
 from spark_jobs.store.manifest import ChangedSegmentError, Manifest
 from spark_jobs.store.store import BATCH_BYTES, Reader, Span, Store, Took
@@ -54,13 +62,13 @@ class Taker:
             of = here.faults if line in ("torn", "damaged", "foreign") else here.hours
             of[line] = of.get(line, 0) + 1
         if here.faults:
-            (folder / "quarantine").mkdir(exist_ok=True)
+            (folder / QUARANTINE).mkdir(exist_ok=True)
         for hour in here.hours:
             date, _, number = hour.partition("T")
-            place = folder / f"records/date={date}/hour={int(number)}"
+            place = folder / RECORDS / f"date={date}/hour={int(number)}"
             place.mkdir(parents=True, exist_ok=True)
-        (folder / "records" / path.name).mkdir(parents=True)
-        (folder / "records" / path.name / "part.parquet").write_text("?")
+        (folder / RECORDS / path.name).mkdir(parents=True)
+        (folder / RECORDS / path.name / "part.parquet").write_text("?")
 
 
 class Night:
@@ -210,7 +218,7 @@ def test_a_crash_while_a_take_is_made_leaves_nothing(night: Night) -> None:
     night.taker.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         night.take()
-    assert (night.store / "staged" / "records").exists()
+    assert (night.store / "staged" / RECORDS).exists()
     assert list(Store(night.store).manifest.taken) == []
     assert not (night.store / "staged").exists()
     night.taker.error = None
@@ -274,6 +282,7 @@ def test_records_that_were_deleted_are_missed(night: Night) -> None:
     for folder in (night.store / "records" / "take=1").glob("date=*/hour=*"):
         if folder.name != "hour=14":
             folder.rmdir()
+    store = Store(night.store)
     assert store.deleted(Span(DAY)) == ["2026-11-29T04", "2026-12-01T00"]
     assert store.deleted(Span(DAY.after.after)) == ["2026-12-01T00", "2026-12-01T01"]
 

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 _SCHEME: Final = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 
 
-def escape(paths: Iterable[Path | str]) -> list[str]:
+def escape(paths: Iterable[object]) -> list[str]:
     """Escape paths for Spark: Hadoop takes some characters for patterns.
 
     Raises:
