@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -39,6 +39,7 @@ from spark_jobs.records import segments
 from spark_jobs.records.segments import Listing
 from spark_jobs.report import incidents, page, textfile, written
 from spark_jobs.spark_session import SQL_SETTINGS, is_local, start_spark, what_is_missing
+from spark_jobs.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,11 +197,13 @@ def _run_once(run: _Run) -> int:
             return _undecided(
                 f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}"
             )
-        out, tables = storage.at(spark, chosen.out), _tables(spark, run)
+        out = storage.at(spark, chosen.out)
+        tables: Folder = run.scratch
         if isinstance(out, storage.Remote):
+            tables = out / "scratch"
             storage.remove(out / written.SUMMARY)  # it says that the tables are whole
         if chosen.day is None:
-            run.judged.append(_judge(spark, listing, run))
+            run.judged.append(_judge(spark, listing, run, out, tables))
             run.progress.end()
             _tell(run.judged[-1])
         else:
@@ -250,12 +253,6 @@ def _has_something(listing: Listing, chosen: Options) -> bool:
     return bool(listing.closed or listing.live or chosen.day)
 
 
-def _tables(spark: "SparkSession", run: _Run) -> storage.Folder:
-    """The folder for intermediate tables, which all workers see."""
-    out = storage.at(spark, run.chosen.out)
-    return out / "scratch" if isinstance(out, storage.Remote) else run.scratch
-
-
 def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
     """A directory for temporary files that other machines see; None if none of them must."""
     if isinstance(chosen.out, str) or (given is None and is_local(chosen.master)):
@@ -283,13 +280,14 @@ def _session(
         spark.stop()
 
 
-def _judge(spark: "SparkSession", listing: Listing, run: _Run) -> Findings:
+def _judge(
+    spark: "SparkSession", listing: Listing, run: _Run, out: Folder, tables: Folder
+) -> Findings:
     """Judge all that the log holds."""
     from spark_jobs.records import take
 
     chosen = run.chosen
     run.progress.stage("reading lines")
-    tables = _tables(spark, run)
     lines = take.all_in(spark, [*listing.closed, *listing.live], storage.fresh(tables, "parsed"))
     damaged = {**lines.damaged, **listing.damaged}
     log = Log(
@@ -303,7 +301,8 @@ def _judge(spark: "SparkSession", listing: Listing, run: _Run) -> Findings:
         damaged=damaged,
         binlogs=chosen.binlogs,
     )
-    with storage.replaced(storage.at(spark, chosen.out)) as staged:
+    replaced = disk.replaced(out) if isinstance(out, Path) else nullcontext(out)
+    with replaced as staged:
         return audit.judge(
             spark, log, staged, chosen.clock_error_us, chosen.min_coverage, run.progress.stage
         )

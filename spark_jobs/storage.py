@@ -243,13 +243,3 @@ def _without_s3(spark: "SparkSession", uri: str) -> str:
         f"directory), with the VERSION of Hadoop that Spark {spark.version} comes with (the name "
         "of hadoop-client-api in its jars), or put that jar and those that it needs there"
     )
-
-
-@contextmanager
-def replaced(folder: Folder) -> Iterator[Folder]:
-    """Take tables that replace those of the same names, together; at a URI, one after the other."""
-    if isinstance(folder, Path):
-        with disk.replaced(folder) as staged:
-            yield staged
-    else:
-        yield folder

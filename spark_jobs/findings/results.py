@@ -217,10 +217,10 @@ class Results:
         Raises:
             OSError: its summary cannot be read; the message names it.
         """
-        number = self.next_number(day) - 1
-        if not number:
+        if day not in self._summaries:
             return None
-        return read_summary(self._summaries[day][number], self.place(day, number) / _SUMMARY)
+        number, text = max(self._summaries[day].items())
+        return read_summary(text, self.place(day, number) / _SUMMARY)
 
     def place(self, day: Day, number: int) -> Folder:
         """The folder for a day's judgement."""
@@ -239,8 +239,8 @@ class Results:
             OSError: it cannot be written, or another judgement has this number.
         """
         place = self.place(day, summary.judgement)
-        if summary.judgement in self._summaries.get(day, ()):
-            raise OSError(f"{place} was kept before")
+        if str(place) != str(staged) and storage.exists(place):
+            raise OSError(f"{place} is there already")
         text = json.dumps(asdict(summary), ensure_ascii=False, indent=1) + "\n"
         storage.write_text(staged, _SUMMARY, text)
         storage.put(staged, place)

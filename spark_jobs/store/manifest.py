@@ -99,11 +99,6 @@ class Manifest:
         """All segments that have been taken."""
         return self._taken.values()
 
-    @property
-    def takes(self) -> set[int]:
-        """Numbers of the takes that hold something."""
-        return {segment.take for segment in self.taken}
-
     def add(self, taken: Sequence[Taken]) -> None:
         """Add a take to the manifest, whole or not at all; its records must be in place already.
 

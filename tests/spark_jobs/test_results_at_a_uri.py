@@ -20,6 +20,7 @@ from spark_jobs.store.manifest import Manifest
 from spark_jobs.store.store import Span, Store
 from spark_jobs.tables import small_table
 from spark_jobs.tables.schema import FAULTS
+from tests.spark_jobs.binary_log import binary_log
 from tests.spark_jobs.found import summary
 from tests.spark_jobs.mounted import mounted
 from tests.spark_jobs.routing_log import UUID, Clock, Run
@@ -187,12 +188,15 @@ def test_judgements_and_states_count_once_they_are_whole(
 
 
 @pytest.mark.deep
-def test_nights(spark: "SparkSession", audits: Audits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nights(spark: "SparkSession", audits: Audits, tmp_path: Path) -> None:
     run = Run(clock=Clock(DAY.begin_us + HOUR_US))
     run.probe("r1", f"{P}:1-5")
-    run.write(7, f"{P}:6")
+    sent = int(str(run.write(7, f"{P}:6")["dispatched_us"]))
     run.waited(7, "r1", f"{P}:6", required=f"{P}:6")
     segment(audits.log, run, DAY, 1)
+    binlogs = tmp_path / "binlogs" / UUID["r1"]
+    binlogs.mkdir(parents=True)
+    (binlogs / "binlog.000001").write_bytes(binary_log([(6, sent + 300, sent + 310)]))
     late = Run("b2", proxy="gate2", clock=run.clock)
     late.write(8, f"{P}:7")
     late.known(8, "r1", f"{P}:1-6")
@@ -200,9 +204,10 @@ def test_nights(spark: "SparkSession", audits: Audits, monkeypatch: pytest.Monke
     run.known(7, "r1", f"{P}:1-6", required=f"{P}:6")
 
     date = f"--date={DAY}"
-    here = audits.in_a_directory(date)
+    options = (date, "--binlogs", str(binlogs.parent))
+    here = audits.in_a_directory(*options)
     assert here[0] == 0
-    assert audits.at_the_uri(date) == here
+    assert audits.at_the_uri(*options) == here
     audits.compare(f"days/date={DAY}/judgement=1")
     assert len([*audits.there.glob("states/state=*/about.json/*/*.txt")]) == 1
 
