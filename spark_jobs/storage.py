@@ -50,13 +50,11 @@ class Remote:
         """Its URI."""
         return self._uri
 
-    @property
-    def name(self) -> str:
-        """The last part of its URI."""
-        return self._uri.rpartition("/")[2]
+    def files(self) -> list[str] | None:
+        """The paths of all files below it; None if it is not there.
 
-    def files(self) -> list[str]:
-        """The paths of all files below it, but for those whose names Spark passes over."""
+        Files are left out whose names, or whose folders' names, Spark passes over.
+        """
         from pyspark.errors import AnalysisException
 
         files = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
@@ -66,7 +64,7 @@ class Remote:
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
-            return []
+            return None
 
 
 Folder = Path | Remote
@@ -87,7 +85,7 @@ def remove(folder: Folder) -> None:
     if isinstance(folder, Path):
         if folder.exists():
             shutil.rmtree(folder)
-    elif folder.files():
+    elif folder.files() is not None:  # of a killed job, it may have files that are passed over
         folder.spark.range(0).coalesce(1).write.mode("overwrite").parquet(str(folder))
 
 
@@ -109,7 +107,7 @@ def hours(folder: Folder) -> set[str]:
     """The folders ``date=…/hour=…`` in a folder."""
     if isinstance(folder, Path):
         return {place.relative_to(folder).as_posix() for place in folder.glob("date=*/hour=*")}
-    return {"/".join(file.split("/")[-3:-1]) for file in folder.files()}
+    return {"/".join(file.split("/")[-3:-1]) for file in folder.files() or ()}
 
 
 def texts(folder: Folder, pattern: str) -> dict[str, str]:

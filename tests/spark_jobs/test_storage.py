@@ -61,6 +61,18 @@ def test_a_folder_is_emptied_with_all_below_it(spark: "SparkSession", place: Fol
     rows.write.parquet(str(storage.fresh(place, "a") / "b"))
 
 
+def test_what_a_killed_job_left_is_removed(spark: "SparkSession", tmp_path: Path) -> None:
+    # Spark passes over these names, but the next job that appends would make their files its own.
+    left = tmp_path / "take=1" / "_temporary" / "0" / "task_1" / "part-0.parquet"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with mounted(spark, tmp_path) as uri:
+        place = storage.emptied(Remote(spark, uri) / "take=1")
+        assert not left.exists()
+        spark.range(3).write.mode("append").parquet(str(place / "part=records"))
+        assert small_table.count(place / "part=records") == 3
+
+
 def test_a_spark_without_s3_says_what_it_lacks(spark: "SparkSession") -> None:
     with pytest.raises(
         OSError, match=r"s3a://bucket/audit, .* org\.apache\.hadoop:hadoop-aws:VERSION in"
