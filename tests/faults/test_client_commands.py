@@ -418,6 +418,19 @@ async def test_who_comes_back_sees_the_write_that_was_not_answered() -> None:
         await eventually(lambda: primary.connections == 1)
 
 
+async def test_nobody_reads_all_that_a_write_shows_to_a_client_that_has_left() -> None:
+    async with proxy_fixture(kept_connections=0) as proxy:
+        client = await proxy.session()
+        await client.query("CREATE TABLE t (id INT)")
+        text = "INSERT INTO t VALUES (1)" + "; SELECT REPEAT('x', 4000000)" * 9
+        client.send(query(text))
+        await client.reader.readexactly(1000)
+        client.abort()
+        count = "tidegate_required_unknown_total"
+        await eventually(lambda: proxy.count(count, "abandoned") == 2)
+        await eventually(lambda: proxy.cluster.primary.connections == 0)
+
+
 # COM_CHANGE_USER is a login in the middle of a session.
 
 

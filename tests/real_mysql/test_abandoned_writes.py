@@ -41,6 +41,8 @@ def written(cluster: Cluster) -> None:
             "INSERT INTO written VALUES (1, 0), (2, 0)",
             "DROP PROCEDURE IF EXISTS writes",
             "CREATE PROCEDURE writes() UPDATE written SET v = v + 1 ORDER BY id DESC",
+            "DROP PROCEDURE IF EXISTS shows",
+            "CREATE PROCEDURE shows() BEGIN SELECT 1; UPDATE written SET v = v + 1; SELECT 2; END",
         ):
             run(root, sql)
     cluster.wait_caught_up()
@@ -63,9 +65,10 @@ def leave(running: RunningProxy, cluster: Cluster, statements: list[str]) -> Non
     [
         ["UPDATE written SET v = v + 1"],
         ["CALL writes()"],
+        ["CALL shows()"],
         ["BEGIN", "SET @a = 1", "UPDATE written SET v = v + 1; COMMIT"],
     ],
-    ids=["a statement", "a procedure", "a transaction"],
+    ids=["a statement", "a procedure", "a result", "a transaction"],
 )
 @pytest.mark.usefixtures("written", "late_replicas")
 def test_a_write_whose_client_has_left_is_seen_when_it_has_ended(

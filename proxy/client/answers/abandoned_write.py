@@ -6,7 +6,7 @@ effect must see that, though nobody was told. So its connection is read until th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from proxy.observe.metrics import Metrics
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from proxy.server.exchange import Purpose
     from routing.consistency.rules import Rules
     from routing.session.session import Session
+
+
+_MOST_BYTES: Final = 1 << 20
+"""So much of an answer is read, about what the buffers of a network take from a server."""
 
 
 class AbandonedWrite:
@@ -24,6 +28,7 @@ class AbandonedWrite:
         self._state = state
         self._rules = rules
         self._metrics = metrics
+        self._received = 0
         self._doubt()
 
     def await_end(self, connection: ServerConnection) -> None:
@@ -37,8 +42,9 @@ class AbandonedWrite:
     # Of the connection
 
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
-        """Nobody is told of it; a file that it asks for does not come."""
-        if connection.stream.infile:
+        """Nobody is shown it; a file that it asks for does not come."""
+        self._received += received
+        if connection.stream.infile or self._received > _MOST_BYTES:
             connection.give_up("its client has left")
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
@@ -49,7 +55,7 @@ class AbandonedWrite:
         connection.give_up("its client has left")
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
-        """It has ended, or nobody knows when it will."""
+        """It has ended, or nobody waits for its end any more."""
         self._doubt()
         self._metrics.server_disconnected(connection.server.name)
 

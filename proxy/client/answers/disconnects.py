@@ -134,18 +134,15 @@ class Disconnects:
 
     def _leave_write(self) -> None:
         """The primary goes on with what may write, which its client may come back to look for."""
-        current = self._current
-        command, outcome = current.command, current.outcome
+        command, outcome = self._current.command, self._current.outcome
         primary = self._servers.unanswered
         if primary is None or not outcome.may_write or self._long.going:
             return
         logged = self._state.logs
         self._command_effects.note_unlogged(command, outcome, primary.server, logged=logged)
-        write = AbandonedWrite(self._state, command.rules, self._metrics)
-        if not current.answer.started:
-            self._servers.take_primary_away()
-            write.await_end(primary)
-        # An answer that has begun ends with its connection, as where a server cannot send it.
+        self._record_partial_answer(primary)
+        self._servers.take_primary_away()
+        AbandonedWrite(self._state, command.rules, self._metrics).await_end(primary)
 
     def _leave_answer(self) -> None:
         """What the active connection still answers is neither shown to the client nor counted."""
