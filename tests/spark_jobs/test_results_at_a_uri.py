@@ -102,8 +102,8 @@ def audits(
     monkeypatch.setattr(spark, "stop", lambda: None)
 
     def printed() -> str:
-        told = capsys.readouterr()
-        return told.out + told.err
+        printed = capsys.readouterr()
+        return printed.out + printed.err
 
     (tmp_path / "there").mkdir()
     with mounted(spark, tmp_path / "there") as uri:
@@ -234,5 +234,5 @@ def test_nights(spark: "SparkSession", audits: Audits, tmp_path: Path) -> None:
     }
 
     shutil.rmtree(audits.there / "store/records/take=2/part=records/date=2026-10-06")
-    status, told = audits.at_the_uri(date)
-    assert (status, "no longer has its records of 2026-10-06T01" in told) == (2, True)
+    status, printed = audits.at_the_uri(date)
+    assert (status, "no longer has its records of 2026-10-06T01" in printed) == (2, True)

@@ -179,8 +179,8 @@ def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path:
             PYTHONPATH=str(ROOT),
             SPARK_CONF_DIR=str(settings),
         )
-        (told,) = events.iterdir()
-        lines = [json.loads(line) for line in told.read_text().splitlines()]
+        (application,) = events.iterdir()
+        lines = [json.loads(line) for line in application.read_text().splitlines()]
         worked = {
             line["Task Info"]["Executor ID"]
             for line in lines
@@ -188,8 +188,8 @@ def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path:
         }
         assert len(worked) == 2
         # A local cluster leaves its workers' folders where Spark is installed.
-        shutil.rmtree(spark_home() / "work" / told.name, ignore_errors=True)
-        told.unlink()
+        shutil.rmtree(spark_home() / "work" / application.name, ignore_errors=True)
+        application.unlink()
         assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
         assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / name)
 
@@ -274,7 +274,7 @@ def test_spark_submit_with_an_archive(spark: "SparkSession", tmp_path: Path) -> 
         "import sys\nfrom spark_jobs.nightly import main\nsys.exit(main())\n"
     )
     out = tmp_path / "out"
-    told = audited(
+    printed = audited(
         [
             str(spark_home() / "bin" / "spark-submit"),
             *("--master", "local[2]", "--py-files", "tidegate.zip", "audit.py"),
@@ -285,5 +285,5 @@ def test_spark_submit_with_an_archive(spark: "SparkSession", tmp_path: Path) -> 
         PYTHONPATH="",
         SPARK_LOCAL_IP="127.0.0.1",
     )
-    assert "1 read may have been stale." in told
+    assert "1 read may have been stale." in printed
     assert len(verdicts(spark, out)) == 4

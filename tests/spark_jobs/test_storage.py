@@ -98,10 +98,10 @@ def test_two_audits_at_once_are_told(spark: "SparkSession", tmp_path: Path) -> N
         place = Remote(spark, uri)
         for name in ("ours", "take=1.jsonl"):
             storage.write_text(place, name, f"{name[:4]}\n")
-        told = r"two audits wrote viewfs:.*take=1\.jsonl at once"
-        with pytest.raises(OSError, match=told):
+        message = r"two audits wrote viewfs:.*take=1\.jsonl at once"
+        with pytest.raises(OSError, match=message):
             storage.write_text(place, "take=1.jsonl", "of another audit\n")
         (ours,) = tmp_path.glob("ours/*/*.txt")
         ours.rename(next(tmp_path.glob("take=1.jsonl/characters=5")) / ours.name)
-        with pytest.raises(OSError, match=told):
+        with pytest.raises(OSError, match=message):
             storage.texts(place, "take=*.jsonl")

@@ -149,15 +149,15 @@ def test_other_folders_are_no_days(tmp_path: Path) -> None:
 
 def test_a_summary_has_the_figures(tmp_path: Path) -> None:
     kept = keep(Results(tmp_path), findings(KEPT, BROKEN, OPEN, UNPROMISED))
-    told = summary_of(kept)
-    assert (told.date, told.warm_up, told.take, told.exit_code) == (
+    found = summary_of(kept)
+    assert (found.date, found.warm_up, found.take, found.exit_code) == (
         *("2026-11-30", "2026-11-29", 3),
         VIOLATED,
     )
-    assert (told.reads, told.promised, told.ok, told.violations) == (2501, 2001, 1998, 1)
-    assert (told.not_judged, told.torn, told.damaged, told.foreign) == (2, 2, 4, 0)
-    assert told.coverage == pytest.approx(1999 / 2001)
-    assert told.verdicts[1] == {
+    assert (found.reads, found.promised, found.ok, found.violations) == (2501, 2001, 1998, 1)
+    assert (found.not_judged, found.torn, found.damaged, found.foreign) == (2, 2, 4, 0)
+    assert found.coverage == pytest.approx(1999 / 2001)
+    assert found.verdicts[1] == {
         "level": "READ_OWN_WRITES",
         "scope": "connection",
         "verdict": "violation",
