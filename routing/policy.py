@@ -38,6 +38,9 @@ _INDEPENDENT: Final = Proof.INDEPENDENT
 _WAITED: Final = Proof.WAITED
 _A_READ: Final = Reason.READ
 
+_CHECK_S: Final = 0.002
+"""How long a WAIT may take that only looks: hardly longer than the answer of an idle replica."""
+
 _OF_ANSWERS: Final = frozenset({PinReason.TEMPORARY_TABLE, PinReason.VARIABLE, PinReason.UNKNOWN})
 """Pins that a read's rows depend on. Locks order statements, and a snapshot is older than they."""
 
@@ -355,6 +358,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     nearest: Server | None = None
     independence: Independence | None = None  # of the read at that one
     shortest = rules.wait_budget
+    check: Decision | None = None
     reachable = unordered = False
     picky = bool(session.avoided or session.rejections.last)
     for _ in range(count):
@@ -387,13 +391,17 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
             confirm = server.is_doubtful(now)
             return Decision(server, _A_READ, _INDEPENDENT, applied, confirm, less)
         reachable = True
-        if patient or now >= server.behind_until:
-            since = requirement.since(now)
+        if not patient and now < server.behind_until:
+            continue
+        since = requirement.since(now)
+        if patient or server.will_have(since, now, rules.wait_budget):
             wait = server.expected_wait(since, now) if weighs else server.predicted_wait(since, now)
             if wait < shortest or (patient and nearest is None):
                 shortest = wait
                 nearest = server
                 independence = less
+        elif check is None and server.may_have(since, now):
+            check = _check(server, required, less, now)
     dear = weighs and nearest is not None and _is_dear(topology, nearest, shortest)
     if nearest is not None and not dear:
         confirm = nearest.is_doubtful(now)
@@ -402,10 +410,22 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     if reachable:
         if not patient and topology.primary.is_gone(now):  # a late replica is the better choice
             return _among_replicas(session, topology, now, requirement, names, True, seen_on)
+        if check is not None and not dear:
+            return check
         return on_primary(topology, Reason.WAIT_DEARER if dear else Reason.REPLICA_BEHIND)
     if unordered:
         return on_primary(topology, Reason.COMMIT_ORDER)
     return _without_replica(session, topology, now)
+
+
+def _check(server: Server, required: GtidSet, less: Independence | None, now: float) -> Decision:
+    """See whether a replica has what a read must see, which it may have by now, or may not.
+
+    The read's own answer follows if it does, so this costs as much as a wait that is over at once.
+    """
+    gtids = required if less is None else less.remaining
+    confirm = server.is_doubtful(now)
+    return Decision(server, _A_READ, _WAITED, gtids, confirm, less, _CHECK_S)
 
 
 def _is_dear(topology: Topology, replica: Server, wait: float) -> bool:

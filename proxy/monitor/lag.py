@@ -236,7 +236,7 @@ class LagWatch:
         """Nothing is known of a server's replication now."""
         server.channels = None
         server.replication.set_unmeasured(cause)
-        server.measured(None, 0.0)
+        server.apply_delay.unmeasured()
         self._shared.metrics.source_lag(server.name, None)
         self._tell_means(server)
 
@@ -300,8 +300,16 @@ class LagWatch:
         for source, span in lag.transported:
             metrics.transaction_lag(server.name, source, "transport", max(0, span.us))
         self._count_applied(server, applied)
-        server.measured(lag.predicts(topology.source_uuid), shared.now())
+        self._take_delays(server, applied)
         return applied
+
+    def _take_delays(self, server: Server, applied: list[Transaction]) -> None:
+        """Let reads know how soon writes have been there, which proves nothing."""
+        primary, now = self._shared.topology.source_uuid, self._shared.now()
+        lacks = server.replication.lacks_for(primary)
+        if lacks:
+            server.apply_delay.missing(lacks, now)
+        server.apply_delay.measured(server.replication.applied_after(applied, primary), now)
 
     def _count_applied(self, server: Server, applied: list[Transaction]) -> None:
         metrics = self._shared.metrics

@@ -1,5 +1,6 @@
 """What was decided about a statement: closed enums that metrics, routing log and audit share."""
 
+from math import inf
 from typing import Final
 
 from protocol.gtid import GtidSet
@@ -183,6 +184,7 @@ class Decision:
             covers what remains of it; waited: the set to wait for.
         confirm: the server is to be asked, in front, whether it still has all that it has proved.
         independence: what the server need not have of what is required; None if it needs all.
+        wait_limit: waited: how long that may take, s, within the wait budget; inf if for all of it.
     """
 
     def __init__(
@@ -193,6 +195,7 @@ class Decision:
         proof_set: GtidSet | None = None,
         confirm: bool = False,
         independence: Independence | None = None,
+        wait_limit: float = inf,
     ) -> None:
         self.server: Final = server
         self.reason: Final = reason
@@ -200,6 +203,12 @@ class Decision:
         self.proof_set: Final = proof_set
         self.confirm: Final = confirm
         self.independence: Final = independence
+        self.wait_limit: Final = wait_limit
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it is only looked whether the replica has by now what is waited for."""
+        return self.wait_limit < inf
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decision):
@@ -210,6 +219,7 @@ class Decision:
             and self.proof is other.proof
             and self.proof_set == other.proof_set
             and self.confirm == other.confirm
+            and self.wait_limit == other.wait_limit
         )
 
     def __hash__(self) -> int:

@@ -209,7 +209,11 @@ class CachedDecision:
         proof = decision.proof
         if proof is _WAITED:
             gtids = decision.proof_set
-            return gtids is not None and self._waits.find(decision.server, gtids, now) is None
+            return (
+                gtids is not None
+                and not decision.is_check
+                and self._waits.find(decision.server, gtids, now) is None
+            )
         if decision.reason is _DEARER:
             return rules.level is _OWN_WRITES
         return proof is _KNOWN or proof is _INDEPENDENT or proof is _NONE

@@ -91,7 +91,8 @@ _A_READ: Final = StatementClass.READ
 _APPLICATION: Final = Scope.APPLICATION
 _BEST_EFFORT: Final = Level.BEST_EFFORT
 _BOUNDED: Final = Level.BOUNDED_STALENESS
-_OF_LATE_REPLICAS: Final = (Reason.REPLICA_BEHIND, Reason.WAIT_DEARER)
+_BEHIND: Final = Reason.REPLICA_BEHIND
+_OF_LATE_REPLICAS: Final = (_BEHIND, Reason.WAIT_DEARER)
 _LAGGING: Final = Reason.REPLICA_LAGGING
 _IN_TRANSACTION: Final = Reason.TRANSACTION
 _PROBED: Final = Proof.PROBED
@@ -218,6 +219,11 @@ class Read:
         return self.rules.wait_budget - self._waited
 
     @property
+    def wait_limit(self) -> float:
+        """How long the WAIT that was decided on may take, s."""
+        return min(self.budget, self._with_decision().wait_limit)
+
+    @property
     def asks_order(self) -> bool:
         """Whether its replica is asked if it commits in order; with a WAIT that costs little."""
         return self.rules.level is Level.READ_ALL_WRITES
@@ -314,11 +320,12 @@ class Read:
             return self._ask(scope, now)
         if rules.level is _BOUNDED and probed is None and required is not None:
             self._note_observation(now - rules.staleness, required)
-        if decision.reason in _OF_LATE_REPLICAS:
+        if decision.reason in _OF_LATE_REPLICAS or decision.is_check:
             decision = self._decide_for_late_replicas(statement, decision, now)
         self._count_share(decision)
         gtids = decision.proof_set
-        if decision.proof is _WAITED and gtids is not None and self.budget > 0:
+        waits = decision.proof is _WAITED and not decision.is_check
+        if waits and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
                 return self._join(wait, decision, now)
@@ -578,7 +585,8 @@ class Read:
             return self._fall_back(Reason.REPLICA_REFUSED, now)
         if result == "timeout":
             if not self._may_be_stale(decision.server):
-                return self._fall_back(Reason.WAIT_TIMEOUT, now)
+                is_check = decision.is_check
+                return self._fall_back(_BEHIND if is_check else Reason.WAIT_TIMEOUT, now)
             self._stale = self._take_note().stale = True
             return _PASS
         self._reached = True
@@ -757,6 +765,8 @@ class Read:
             self._take_note().proved = decision.proof_set
         if reason is Reason.WAIT_TIMEOUT:
             return self._waited_too_long(now)
+        if reason is _BEHIND and self._topology.primary.is_silent(now):
+            return self._refuse(self._primary_silent_refusal(self._topology.primary))
         return self._send(on_primary(self._topology, reason), now)
 
     def _waited_too_long(self, now: float) -> Step:
@@ -776,7 +786,10 @@ class Read:
     def _decide_for_late_replicas(
         self, statement: Statement, decision: Decision, now: float
     ) -> Decision:
-        """All replicas are late: the decision stands if the primary may be given the read."""
+        """All replicas are late: the decision stands if the primary may be given the read.
+
+        That has to be certain before a replica is looked at, since it is not waited for then.
+        """
         topology = self._topology
         if decision.reason is Reason.REPLICA_BEHIND:
             for replica in topology.replicas:

@@ -13,7 +13,7 @@ from look to look: a wait may be understated by the time between two looks.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from protocol.gtid import EMPTY, Gtid, GtidSet
@@ -25,8 +25,6 @@ _SOURCES: Final = 64
 """At most so many pairs of a channel and a source are tracked on one server."""
 _TAGS: Final = 1024
 """At most so many tags of a source are tracked when timestamps are compared."""
-_RECENT_US: Final = 2_000_000
-"""How recently a transaction must have been applied for its lag to predict the next one's."""
 _SILENT_US: Final = 60_000_000
 """How long the last timestamps of a silent source count against those of other sources."""
 _NO_CHANNEL: Final = "it has no replication channel"
@@ -79,6 +77,11 @@ class Span(NamedTuple):
 
     us: int
     error_us: int | None = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both clocks are."""
+        return self.error_us is not None
 
     @property
     def least_us(self) -> int:
@@ -271,26 +274,28 @@ class Lag:
         ]
         return [] if begins else new  # who knows when those were
 
-    def predicts(self, primary: str) -> float | None:
-        """How long the next transaction of this server will probably take at least, s.
+    def lacks_for(self, primary: str) -> float:
+        """How long the oldest of the primary's transactions waits that is missing, s; at least.
 
-        None where that cannot be told. Only what is certain in spite of the clocks counts, and
-        nothing where timestamps contradict each other.
+        0 where nothing is missing, or that cannot be told. Only what is certain in spite of the
+        clocks counts, and nothing where timestamps contradict each other.
         """
         if self.disordered:
-            return None
-        found: int | None = None
-        for source in self.sources:
-            if source.source != primary:
-                continue
-            span = source.waits
-            if (span is None or not span.us) and source.applied is not None:
-                ended_us = source.applied.stamped.ended_us
-                recent = ended_us is not None and self._now_us - ended_us <= _RECENT_US
-                span = source.applied.end_to_end if recent else None
-            if span is not None:
-                found = max(found or 0, span.least_us)
-        return None if found is None else found / 1e6
+            return 0.0
+        waits = (source.waits for source in self.sources if source.source == primary)
+        return max((span.least_us for span in waits if span is not None), default=0) / 1e6
+
+    def applied_after(self, transactions: Iterable[Transaction], primary: str) -> list[float]:
+        """How long after their commits the primary's transactions were applied, s, at least.
+
+        Of those whose clocks are known; none where timestamps contradict each other.
+        """
+        spans = (
+            transaction.end_to_end
+            for transaction in transactions
+            if transaction.stamped.source == primary and not self.disordered
+        )
+        return [span.least_us / 1e6 for span in spans if span is not None and span.is_known]
 
     def _contradicts(self, channel: str) -> bool:
         """Whether a source's timestamps are wrong, unless it is silent and others' are right.

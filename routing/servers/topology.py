@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 from protocol.gtid import EMPTY, GtidSet, united
 from routing.servers.answer_times import AnswerTimes
+from routing.servers.apply_delay import ApplyDelay
 from routing.servers.channels import Channels
 from routing.servers.clock import Clock
 from routing.servers.filters import Filters
@@ -26,12 +27,10 @@ _BACKOFF_FIRST_S: Final = 0.25
 _BACKOFF_LAST_S: Final = 4.0
 _RETRY_S: Final = 0.1
 """Between two attempts to reach a server whose host refuses connections."""
-_TRUSTED_S: Final = 2.0
-"""How long a measured delay predicts the next one."""
-_GAIN: Final = 0.25
-_BLOCKED_S: Final = 0.002
-"""A WAIT that took longer has really waited."""
-
+_PAUSE_FIRST_S: Final = 0.1
+_PAUSE_LAST_S: Final = 4.0
+_PAUSE_SHARE: Final = 1 / 8
+"""Of the time for which a replica lacks something: what is long missing is asked for seldom."""
 
 _EPOCHS: Final = 1 << 32
 _FALLBACK_RATE: Final = 2000.0
@@ -107,6 +106,8 @@ class Server:
         takes_short: it may take no packets but short ones, as its last login showed.
         max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
+        behind_since: when the first of what it is known to lack was acknowledged, monotonic s; inf
+            since it was last seen to have more.
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
         ordered: it commits in the order of its source, so it shows only states that the source had.
         confirmed_at: all that it has proved it had at this moment (monotonic s), or at a later one.
@@ -143,6 +144,7 @@ class Server:
         observations: its topology's.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
         answer_times: how soon it answers, as reads at ``wait-budget = auto`` have met.
+        apply_delay: how soon it has a write, as WAITs have met.
         lateness: whether it has been late for a while.
         tier: those of a lower number are asked first (`Placement`).
     """
@@ -170,6 +172,7 @@ class Server:
         self.max_packet = 0
         self.takes_short = False
         self.gtids = True
+        self.behind_since = inf
         self.behind_until = 0.0
         self.ordered = True
         self.confirmed_at = 0.0
@@ -198,12 +201,8 @@ class Server:
         self.apply_listener: ApplyListener | None = None
         self.observations = Observations()
         self.answer_times: Final = AnswerTimes()
+        self.apply_delay: Final = ApplyDelay()
         self.lateness: Final = Lateness()
-        self._delay = 0.0
-        self._delay_until = 0.0
-        self._lag = 0.0
-        self._lag_until = 0.0
-        self._behind_backoff = _BACKOFF_FIRST_S
         self._down_backoff = _BACKOFF_FIRST_S
         self._started = (0.0, 0.0)
         self._unordered_at = 0.0
@@ -456,56 +455,56 @@ class Server:
     def predicted_wait(self, changed_at: float, now: float) -> float:
         """How long a WAIT for what was acknowledged at `changed_at` would probably take, s.
 
-        By what WAITs met lately; where there were none, by the lag that was measured.
+        By what was met lately (`routing.servers.apply_delay`).
         """
-        if now < self._delay_until:
-            return max(0.0, changed_at + self._delay - now)
-        if now < self._lag_until:
-            return max(0.0, changed_at + self._lag - now)
-        return 0.0
+        return max(0.0, changed_at + self.apply_delay.expected(now) - now)
 
     def expected_wait(self, changed_at: float, now: float) -> float:
         """As `predicted_wait`, but by `answer_times`, which tell waits of less than 2 ms, too."""
         remaining = self.answer_times.remaining(changed_at, now)
         return self.predicted_wait(changed_at, now) if remaining is None else remaining
 
-    def measured(self, lag: float | None, now: float) -> None:
-        """Its lag by commit timestamps, s, is a hint for `predicted_wait`, and proves nothing."""
-        self._lag = lag or 0.0
-        self._lag_until = 0.0 if lag is None else now + _TRUSTED_S
+    def will_have(self, changed_at: float, now: float, budget: float) -> bool:
+        """Whether a WAIT of that length, s, for what was acknowledged then is hardly in vain.
+
+        None is where one ran out and nothing has been applied since, nor where that takes longer by
+        what is known.
+        """
+        delay = self.apply_delay
+        if self.behind_since < inf and delay.is_known(now):
+            return False
+        return changed_at + delay.at_most(now) - now < budget
+
+    def may_have(self, changed_at: float, now: float) -> bool:
+        """Whether what was acknowledged then, monotonic s, may have been applied by now."""
+        return changed_at + self.apply_delay.at_least(now) <= now
 
     def applied_after(self, delay: float, waited: float, now: float) -> None:
         """A WAIT ended well, so long after the acknowledgement of what it waited for, s."""
-        if waited >= _BLOCKED_S:
-            self._delay += (delay - self._delay) * (_GAIN if now < self._delay_until else 1.0)
-        else:
-            self._delay = min(self._delay, delay)  # it was there already, who knows how long
+        self.apply_delay.applied(delay, waited, now)
         if waited >= LATE_S:
             self.lateness.on_late(now, waited)
         elif delay < LATE_S:
             self.lateness.on_prompt()
-        self._delay_until = now + _TRUSTED_S
 
     def timed_out(self, now: float, delay: float = 0.0, waited: float = 0.0) -> None:
-        """A wait's budget ran out: others need not try for a while, and longer each time.
+        """A WAIT ran out: no read need try for a while, and longer the longer that goes on.
 
         Args:
             now: monotonic, s.
             delay: how long ago what it waited for was acknowledged, s.
             waited: how long it waited, s.
         """
-        self._delay = max(self._delay, delay)
-        self._delay_until = now + _TRUSTED_S
+        self.apply_delay.missing(delay, now)
         self.lateness.on_late(now, waited)
-        if now < self.behind_until:
-            return  # one of several that began before the first of them ran out
-        self.behind_until = now + self._behind_backoff
-        self._behind_backoff = min(self._behind_backoff * 2, _BACKOFF_LAST_S)
+        self.behind_since = min(self.behind_since, now - delay)
+        pause = (now - self.behind_since) * _PAUSE_SHARE
+        self.behind_until = now + min(max(pause, _PAUSE_FIRST_S), _PAUSE_LAST_S)
 
     def caught_up(self) -> None:
         """There was progress: waits are worth trying again."""
+        self.behind_since = inf
         self.behind_until = 0.0
-        self._behind_backoff = _BACKOFF_FIRST_S
 
     def set_unreachable(self, now: float) -> None:
         """It could not be reached: others need not try for a while, and longer each time."""

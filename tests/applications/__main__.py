@@ -32,13 +32,15 @@ def main() -> int:
     with Cluster(mysqld) as cluster:
         cluster.primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'")
         cluster.primary.query(f"GRANT ALL ON *.* TO {USER}@'%'")
-        for recipe in recipes():
-            if not chosen or recipe.framework in chosen:
-                for lateness in (None, 0, 1) if recipe.is_recommended else (0, 1):
-                    seen.append(run(cluster, recipe, lateness))
-                    text = f"{recipe.framework}, {recipe.title}, {seen[-1].where}"
-                    print(f"{text}: {seen[-1].share:.0%}", flush=True)
-    print(table(seen))
+        try:
+            for recipe in recipes():
+                if not chosen or recipe.framework in chosen:
+                    for lateness in (None, 0, 1) if recipe.is_recommended else (0, 1):
+                        seen.append(run(cluster, recipe, lateness))
+                        text = f"{recipe.framework}, {recipe.title}, {seen[-1].where}"
+                        print(f"{text}: {seen[-1].share:.0%}", flush=True)
+        finally:
+            print(table(seen))  # of those that ran, be it that one fails
     wrong = [run for run in seen if run.stale or (_must(run) and run.share < _SHARE)]
     sys.stderr.writelines(f"{run.recipe.framework}, {run.recipe.title}: wrong\n" for run in wrong)
     return 1 if wrong else 0

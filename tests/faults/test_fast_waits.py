@@ -9,7 +9,7 @@ from protocol.constants import Capability
 from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, ResponseStream
-from routing.consistency.decision import Scope, TimeoutPolicy
+from routing.consistency.decision import Reason, Scope, TimeoutPolicy
 from tests.faults.client import BASE, MODERN, Client, query
 from tests.faults.path_fixture import (
     READ,
@@ -157,6 +157,31 @@ async def test_a_wait_that_runs_out(on_timeout: TimeoutPolicy) -> None:
         await go_on(path, client)
 
     assert (await on_both_paths(scenario, on_timeout=on_timeout)).waited_fast > 0
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_look_whether_a_late_replica_has_it(is_there: bool) -> None:
+    """The WAIT may take 2 ms then, whatever the budget is."""
+
+    async def scenario(path: PathFixture) -> None:
+        client = await warm_up(path)
+        await path.proxy.caught_up()
+        (replica,) = path.proxy.shared.topology.replicas
+        now = asyncio.get_running_loop().time()
+        replica.apply_delay.applied(0.0, 1.0, now)  # so that it may be there, whatever was met
+        replica.timed_out(now)
+        replica.behind_until = now
+        cluster = path.proxy.cluster.replicas[0]
+        if not is_there:
+            answer = _answers(modern=True)["out of time"]
+            cluster.faults.raw_reply(answer, matching=b",0.002)")
+        await path.execute(client, READ)
+        assert any(",0.002)" in text for text in statements_of(cluster)) is is_there
+        reason = path.sessions[client]._current.outcome.reason
+        assert reason is (Reason.READ if is_there else Reason.REPLICA_BEHIND)
+        await go_on(path, client)
+
+    assert (await on_both_paths(scenario)).waited_fast > 1
 
 
 _READ_ANSWERS: Final = {

@@ -200,7 +200,13 @@ def test_a_replica_that_is_behind_is_not_waited_for_until_its_time() -> None:
     second.timed_out(NOW)
     decision = choose_read(session, topology)
     assert decision == Decision(topology.primary, Reason.REPLICA_BEHIND, Proof.PRIMARY)
-    assert choose_read(session, topology, first.behind_until).server is first
+    again = choose_read(session, topology, first.behind_until)
+    assert again.server is first
+    assert again.is_check  # no read waits in full before it is known to have applied something
+    assert again.wait_limit < session.rules.wait_budget
+    first.add_proof(gtids(f"{U}:1"), first.epoch)
+    again = choose_read(session, topology, first.behind_until)
+    assert (again.server, again.is_check) == (first, False)
 
 
 def test_a_replica_that_is_behind_still_answers_what_it_has_proved() -> None:
@@ -690,6 +696,37 @@ def test_a_wait_beyond_the_budget_is_not_tried_unless_the_primary_is_crowded() -
     session = session_at(on_timeout=TimeoutPolicy.ERROR)
     session.record_write(gtids(f"{U}:9"), topology.primary, NOW)
     assert choose_read(session, topology).server is topology.replicas[1]
+
+
+def test_where_delays_differ_it_is_only_looked_whether_a_write_is_there() -> None:
+    topology = topology_of("", "")
+    first, second = topology.replicas
+    session = session_at()
+    session.record_write(gtids(f"{U}:9"), topology.primary, NOW)
+    second.set_unreachable(NOW)
+    for delay in (1.0, 2.0):
+        first.applied_after(delay, 0.1, NOW)
+    second.down_until = NOW
+    second.apply_delay.missing(9.0, NOW + 1.0)
+    assert choose_read(session, topology, NOW + 0.4).reason is Reason.REPLICA_BEHIND
+    check = choose_read(session, topology, NOW + 0.6)
+    assert (check.server, check.proof, check.is_check) == (first, Proof.WAITED, True)
+    wait = choose_read(session, topology, NOW + 1.8)
+    assert (wait.server, wait.proof, wait.is_check) == (first, Proof.WAITED, False)
+
+
+def test_a_replica_that_will_have_it_is_waited_for_rather_than_another_looked_at() -> None:
+    topology = topology_of("", "")
+    first, second = topology.replicas
+    session = session_at()
+    session.record_write(gtids(f"{U}:9"), topology.primary, NOW)
+    for delay in (0.1, 1.0, 0.1, 1.0):
+        first.applied_after(delay, delay, NOW)
+    second.applied_after(0.2, 0.2, NOW)
+    decision = choose_read(session, topology, NOW + 0.1)
+    assert (decision.server, decision.is_check) == (second, False)
+    second.add_proof(gtids(f"{U}:9"), second.epoch)
+    assert choose_read(session, topology, NOW + 0.1).proof is Proof.KNOWN
 
 
 # How old a proof may be.

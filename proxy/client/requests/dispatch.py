@@ -452,7 +452,7 @@ class Dispatch:
         if decision.proof is _WAITED and decision.proof_set is not None:
             gtids = decision.proof_set
             question = beside_wait(read, confirm=decision.confirm)
-            budget = read.budget
+            budget = read.wait_limit
         elif decision.confirm:
             question = columns(read.question())
         if gtids is None and not question and not audits:

@@ -87,7 +87,7 @@ def main() -> None:
         try:
             stale = 0
             times_ms = []
-            view("A_page")  # waits for the server
+            view("Main_Page")  # waits for the server
             begun = time.monotonic()
             word = ""
             for number in range(PAGES):

@@ -102,6 +102,61 @@ def test_the_wait_runs_out(policy: TimeoutPolicy, answer: str) -> None:
     assert play.topology.replicas[0].behind_until > play.now
 
 
+@pytest.mark.parametrize(("seconds", "result"), [(0.001, "reached"), (0.003, "timeout")])
+def test_it_is_looked_whether_a_late_replica_has_it(seconds: float, result: str) -> None:
+    if result == "reached":
+        answer = "Pass"
+    else:
+        answer = "Send(p, replica_behind, primary); left r1: replica_behind"
+    play = World(applied=("1-4",), own="1-5").play(f"""
+        -- behind(r1, 1)
+        -- after(4)
+        >> begin()
+        << Send(r1, read, waited)
+        -- after({seconds})
+        >> wait_answered({result})
+        << {answer}
+        >> ended()
+    """)
+    is_behind = play.topology.replicas[0].behind_since < play.now
+    assert is_behind is (result == "timeout")
+
+
+def test_it_is_not_looked_where_the_primary_could_not_be_given_the_read() -> None:
+    play = World(applied=("1-4",)).play("""
+        -- behind(r1, 1)
+        -- after(4)
+        -- full(0.1)
+        >> begin()
+        << Send(r1, read, waited); crowded: waits
+    """)
+    assert play.read.wait_limit == 0.25
+
+
+def test_it_is_looked_in_vain_and_the_primary_does_not_answer() -> None:
+    World(applied=("1-4",)).play("""
+        -- behind(r1, 1)
+        -- after(4)
+        >> begin()
+        << Send(r1, read, waited)
+        -- silent(p)
+        -- after(0.003)
+        >> wait_answered(timeout)
+        << Refuse(3024, probe_failed); left r1: replica_behind
+    """)
+
+
+def test_to_look_it_joins_no_wait() -> None:
+    World(applied=("1-4",)).play("""
+        -- behind(r1, 1)
+        -- after(4)
+        -- wait(r1, 1-5)
+        -- after(0.01)
+        >> begin()
+        << Send(r1, read, waited)
+    """)
+
+
 def test_what_is_given_as_stale_is_not_audited() -> None:
     World(applied=("1-4",), on_timeout=TimeoutPolicy.STALE).play("""
         >> begin()

@@ -232,8 +232,9 @@ class Play:
     def _keeps_up(self, server: str) -> None:
         self._server(server).set_lagging(False)
 
-    def _behind(self, server: str) -> None:
-        self._server(server).timed_out(self.now, 10.0)
+    def _behind(self, server: str, seconds: str = "10") -> None:
+        """Let a server lack what was acknowledged so long ago, s."""
+        self._server(server).timed_out(self.now, float(seconds))
 
     def _full(self, delay: str = "") -> None:
         """Let no further read go to the primary, or only after so many seconds."""

@@ -322,27 +322,39 @@ class TestClocks:
             assert lag.disordered
 
 
-class TestPrediction:
-    def test_by_what_waits(self) -> None:
+class TestDelays:
+    def test_of_what_waits(self) -> None:
         lag = Lag()
         take(lag, look(4, f"{A}:1", "", queued=stamped(1, 1.0)))
-        assert lag.predicts(A) == 3.0
-        assert lag.predicts(B) is None
+        assert lag.lacks_for(A) == 3.0
+        assert lag.lacks_for(B) == 0
 
-    def test_by_what_was_applied_a_moment_ago(self) -> None:
+    def test_of_what_was_applied_since_the_look_before(self) -> None:
         lag = Lag()
+        take(lag, look(1, "", ""))
         last = stamped(1, 1.0, ended=1.5)
-        take(lag, look(2, f"{A}:1", f"{A}:1", applied(last), queued=last))
-        assert lag.predicts(A) == 0.5
-        take(lag, look(200, f"{A}:1", f"{A}:1", applied(last), queued=last))
-        assert lag.predicts(A) is None
+        looked = look(2, f"{A}:1", f"{A}:1", applied(last), queued=last)
+        new = lag.take(looked, 1, SAME, CLOCKS)
+        assert lag.applied_after(new, A) == [0.5]
+        assert lag.applied_after(new, B) == []
+        assert lag.lacks_for(A) == 0
+        assert take(lag, look(3, f"{A}:1", f"{A}:1", applied(last), queued=last)) == []
 
     def test_not_by_clocks_that_nobody_knows_or_that_are_wrong(self) -> None:
         lag = Lag()
-        take(lag, look(4, f"{A}:1", "", queued=stamped(1, 1.0)), clocks={})
-        assert not lag.predicts(A)
-        take(lag, look(9, f"{A}:1-2", "", queued=stamped(2, 8.0, 2.0)))
-        assert lag.predicts(A) is None
+        take(lag, look(1, "", ""))
+        last = stamped(1, 1.0, ended=1.5)
+        queued = stamped(2, 1.5)
+        new = lag.take(look(4, f"{A}:1-2", f"{A}:1", applied(last), queued=queued), 1, SAME, {})
+        assert len(new) == 1
+        assert not lag.lacks_for(A)
+        assert lag.applied_after(new, A) == []
+        second = applied(stamped(2, 1.5, ended=8.5))
+        looked = look(9, f"{A}:1-3", f"{A}:1-2", second, queued=stamped(3, 8.0, 2.0))
+        new = lag.take(looked, 1, SAME, CLOCKS)
+        assert len(new) == 1
+        assert not lag.lacks_for(A)
+        assert lag.applied_after(new, A) == []
 
 
 class TestUnmeasured:

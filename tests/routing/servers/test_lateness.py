@@ -93,7 +93,8 @@ def test_a_new_write_that_is_soon_there_ends_it(server: Server, waited: float) -
 
 def test_a_measured_lag_alone_tells_nothing(server: Server) -> None:
     for now in (100.0, 101.0, 102.0):
-        server.measured(1.0 + now, now)
+        server.apply_delay.missing(1.0 + now, now)
+        server.apply_delay.measured([1.0 + now], now)
     assert server.lateness.at == -inf
 
 

@@ -1,5 +1,7 @@
 """What a server has proved, to which incarnation a proof belongs, and when the server is asked."""
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -191,42 +193,41 @@ def test_nothing_counts_as_applied_that_the_server_has_not(steps: list[int]) -> 
 # When it is asked.
 
 
-def test_each_wait_that_runs_out_doubles_the_pause(server: Server) -> None:
-    now = 50.0
-    pauses = []
-    for _ in range(7):
-        server.timed_out(now)
-        pauses.append(server.behind_until - now)
-        now = server.behind_until
-    assert pauses == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+def test_the_longer_a_replica_is_behind_the_longer_it_is_left_alone(server: Server) -> None:
+    for since, pause in ((0.0, 0.1), (0.7, 0.1), (2.0, 0.25), (16.0, 2.0), (99.0, 4.0)):
+        server.timed_out(50.0 + since, since)
+        assert server.behind_since == 50.0
+        assert server.behind_until - (50.0 + since) == pytest.approx(pause)
 
 
-def test_waits_that_run_out_together_count_as_one(server: Server) -> None:
-    for _ in range(10):
-        server.timed_out(50.0)
-    assert server.behind_until == 50.25
+def test_what_is_missing_longest_counts(server: Server) -> None:
+    server.timed_out(50.0, 8.0)
+    server.timed_out(50.0, 1.0)
+    assert server.behind_until == pytest.approx(51.0)
 
 
 @pytest.mark.parametrize("proof", ["wait", "observed", "new epoch"])
 def test_progress_ends_the_pause(server: Server, proof: str) -> None:
     server.timed_out(50.0)
-    server.timed_out(51.0)
+    server.timed_out(66.0)
+    assert not server.will_have(50.0, 66.0, 9.0)
     if proof == "wait":
         server.add_proof(gtids(f"{V}:6"), server.epoch)
     elif proof == "observed":
         server.observe(U, STARTED, gtids(f"{V}:1-6"), server.applied)
     else:
         server.observe(V, STARTED, EMPTY, EMPTY)
-    assert server.behind_until == 0
-    server.timed_out(60.0)
-    assert server.behind_until == 60.25
+    assert (server.behind_since, server.behind_until) == (inf, 0)
+    assert server.will_have(50.0, 66.0, 9.0)
+    server.timed_out(70.0)
+    assert server.behind_until == 70.1
 
 
 def test_what_is_no_progress_does_not_end_the_pause(server: Server) -> None:
     server.timed_out(50.0)
     server.observe(U, STARTED, gtids(f"{V}:1-5"), server.applied)
     server.add_proof(gtids(f"{V}:1"), server.epoch - 1)
-    assert server.behind_until == 50.25
+    assert server.behind_until == 50.1
 
 
 def test_each_failure_to_connect_doubles_the_pause(server: Server) -> None:
@@ -251,57 +252,40 @@ def test_one_attempt_at_a_time_after_a_failure(server: Server) -> None:
     assert server.down_until == 55.0
 
 
+def test_a_replica_that_is_behind_is_waited_for_again_some_time(server: Server) -> None:
+    """Else one of which nobody else knows more would never be: looks at young writes are vain."""
+    server.timed_out(50.0, 0.3)
+    for now in range(51, 60):
+        assert not server.will_have(now, now, 0.25)
+        assert server.may_have(now, now) is (now >= 52)
+        server.timed_out(now, 0.002, 0.002)
+    assert server.will_have(60.0, 60.0, 0.25)
+
+
 # How long a wait will probably take.
 
 
-def test_a_wait_that_waited_predicts_the_next(server: Server) -> None:
+def test_what_is_left_of_a_delay_is_waited_for(server: Server) -> None:
     assert server.predicted_wait(99.0, 100.0) == 0  # nothing is known
     server.applied_after(0.5, 0.4, 100.0)
     assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.5)
     assert server.predicted_wait(99.8, 100.0) == pytest.approx(0.3)
     assert server.predicted_wait(90.0, 100.0) == 0
-    assert server.predicted_wait(101.9, 101.9) == pytest.approx(0.5)
-    assert server.predicted_wait(102.1, 102.1) == 0  # that is long ago
 
 
-def test_delays_are_averaged_while_they_are_fresh(server: Server) -> None:
-    server.applied_after(0.4, 0.4, 100.0)
-    server.applied_after(0.8, 0.8, 101.0)
-    assert server.predicted_wait(101.0, 101.0) == pytest.approx(0.5)
-    server.applied_after(0.8, 0.8, 200.0)
-    assert server.predicted_wait(200.0, 200.0) == pytest.approx(0.8)
-
-
-def test_what_was_there_already_predicts_no_longer_wait(server: Server) -> None:
-    server.applied_after(0.4, 0.4, 100.0)
-    server.applied_after(9.0, 0.0001, 100.1)
-    assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.4)
-    server.applied_after(0.1, 0.0001, 100.2)
-    assert server.predicted_wait(100.2, 100.2) == pytest.approx(0.1)
-
-
-def test_a_wait_that_ran_out_predicts_at_least_as_long_a_one(server: Server) -> None:
-    server.timed_out(100.0, 0.7)
-    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.7)
-    server.timed_out(100.1, 0.2)
-    assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.7)
-
-
-def test_where_nobody_waited_the_measured_lag_predicts(server: Server) -> None:
-    server.measured(0.9, 100.0)
-    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.9)
-    assert server.predicted_wait(99.5, 100.0) == pytest.approx(0.4)
-    server.applied_after(0.1, 0.1, 100.0)  # waits predict better
-    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.1)
-    assert server.predicted_wait(102.1, 102.1) == 0  # both are long ago
-    server.measured(0.9, 103.0)
-    server.measured(None, 103.1)
-    assert server.predicted_wait(103.1, 103.1) == 0
+def test_whether_a_wait_would_be_in_vain(server: Server) -> None:
+    assert server.will_have(100.0, 100.0, 0.001)  # nothing is known
+    server.applied_after(0.5, 0.4, 100.0)
+    assert server.will_have(100.0, 100.0, 0.6)
+    assert not server.will_have(100.0, 100.0, 0.4)
+    assert server.will_have(99.8, 100.0, 0.4)
+    assert not server.may_have(99.8, 100.0)
+    assert server.may_have(99.7, 100.0)
 
 
 def test_a_measured_lag_proves_nothing(server: Server) -> None:
     before = server.applied
-    server.measured(0.0, 100.0)
+    server.apply_delay.measured([0.0], 100.0)
     assert server.applied == before
 
 
