@@ -459,6 +459,9 @@ class Scopes:
         self._limit = limit
         self.age = age
         self._states: OrderedDict[ScopeKey, ScopeState] = OrderedDict()
+        self._newest: ScopeState | None = None  # the last of them: most reads are in one scope
+        # Those of each user's statements that name no application, while none begins or ends
+        self._alive: dict[str, list[ScopeState]] = {}
         self._memory = 0
         self._begun = 0
         self._unlogged: set[ScopeKey] = set()
@@ -488,7 +491,9 @@ class Scopes:
 
         `remembers`: it is read at a level that does.
         """
-        state = self._states.get((kind, key))
+        state = self._newest
+        if state is None or state.kind is not kind or state.key != key:
+            state = self._states.get((kind, key))
         if state is None or now - state.used_at > self.age:
             if state is not None:
                 self._drop(state)
@@ -498,13 +503,16 @@ class Scopes:
             state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
             state.unlogged = self._is_unlogged((kind, key))
             self._states[kind, key] = state
+            self._alive.clear()
             self.in_use = True
             state.used_at = now
             if self._keeper is not None:
                 state.begin_keeping(self._keeper)
             self._make_room(now)
         state.used_at = now
-        self._states.move_to_end((kind, key))
+        if state is not self._newest:
+            self._states.move_to_end((kind, key))
+            self._newest = state
         if self._sharer is not None:
             self._sharer.refresh(state, remembers, now)
         grown = state.take_growth()
@@ -515,13 +523,13 @@ class Scopes:
         return state
 
     def alive(self, user: str, application: str) -> list[ScopeState]:
-        """Those of a statement's wider scopes that somebody reads in."""
-        states = self._states
-        found: list[ScopeState] = []
-        for key in keys_of(user, application):
-            state = states.get(key)
-            if state is not None:
-                found.append(state)
+        """Those of a statement's wider scopes that somebody reads in; not to be changed."""
+        found = None if application else self._alive.get(user)
+        if found is None:
+            states = (self._states.get(key) for key in keys_of(user, application))
+            found = [state for state in states if state is not None]
+            if not application:  # else clients could name any number of them
+                self._alive[user] = found
         return found
 
     def writers_elsewhere(self, user: str, application: str) -> Sequence[ScopeWriter]:
@@ -594,6 +602,8 @@ class Scopes:
             state.unlogged = self._is_unlogged((stored.kind, stored.key))
             self._states[stored.kind, stored.key] = state
             self._memory += state.take_growth()
+        self._newest = None
+        self._alive.clear()
         self.in_use = self.in_use or bool(self._states)
         self._make_room(now)
 
@@ -616,6 +626,9 @@ class Scopes:
 
     def _drop(self, state: ScopeState) -> None:
         del self._states[state.kind, state.key]
+        if state is self._newest:
+            self._newest = None
+        self._alive.clear()
         self.in_use = bool(self._states) or self._sharer is not None
         self.evicted += 1
         self._memory -= state.memory

@@ -342,6 +342,41 @@ def test_users_applications_and_kinds_are_told_apart() -> None:
     assert alive == {(Scope.PROXY, ""), (Scope.USER, "ann"), (Scope.APPLICATION, "bob")}
 
 
+@given(
+    st.lists(
+        st.tuples(
+            *(st.sampled_from(WIDE), st.sampled_from(["", "ann", "bob"])),
+            st.sampled_from([0.0, 0.0, 1.0, 11.0]),
+        ),
+        max_size=40,
+    )
+)
+def test_the_table_is_a_list_by_last_use(uses: list[tuple[Scope, str, float]]) -> None:
+    """Whatever is remembered of who used what last, and of whose scopes are alive."""
+    scopes = Scopes(limit=3, age=10.0)
+    expected: list[tuple[Scope, str, float]] = []
+    now = 100.0
+    for kind, key, pause in uses:
+        now += pause
+        expected = [use for use in expected if use[:2] != (kind, key)]
+        expected = [*expected, (kind, key, now)][-3:]
+        state = scopes.get(kind, key, 1, now)
+        assert (state.kind, state.key) == (kind, key)
+        expected = [use for use in expected if now - use[2] <= 10.0 or use[:2] == (kind, key)]
+        names = [use[:2] for use in expected]
+        shown = [(state.kind, state.key) for state in scopes.states()]
+        assert shown[-1] == (kind, key)
+        assert set(names) <= set(shown)  # one that grew old goes when another begins
+        for user in ("ann", "bob"):
+            wanted = [(Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, "")]
+            alive = scopes.alive(user, "")
+            assert [(state.kind, state.key) for state in alive] == [
+                name for name in wanted if name in shown
+            ]
+            assert all(any(state is other for other in scopes.states()) for state in alive)
+    assert len(scopes) <= 3
+
+
 def test_who_names_no_application_reads_with_all_who_name_none() -> None:
     scopes = Scopes()
     state = scopes.get(Scope.APPLICATION, "", 1, 1.0)
@@ -734,7 +769,12 @@ def test_scopes_are_bounded_by_bytes(count: int) -> None:
         state = scopes.get(Scope.USER, f"u{number}", 1, 0.0)
         state.set_covered(executed)
         state.record_executed(executed)
+        alive = scopes.alive("first", "") + scopes.alive("u0", "")
         assert scopes.get(Scope.USER, f"u{number}", 1, 0.0) is state, "the one that is used stays"
+        left = scopes.alive("first", "") + scopes.alive("u0", "")
+        assert left == [
+            found for found in alive if any(found is other for other in scopes.states())
+        ]
     assert 0 < len(scopes) <= (256 << 20) // (80 * count)
     assert scopes.evicted == 1001 - len(scopes)
     assert scopes.get(Scope.USER, "first", 1, 0.0) is not first
