@@ -112,14 +112,11 @@ def record_named_write(
         server: whose answer it was.
         rules: of the command.
         now: monotonic, s.
-        own: what the session's own scope has with these; only where no wider scope is in use. The
+        own: what the session's own scope has with these; None if they are still to be united. The
             next number of a sequence is united faster than a set.
     """
     outcome.own = gtids if outcome.own is EMPTY else outcome.own | gtids
-    if own is None:
-        state.record_write(gtids, server, now, rules)
-    else:
-        state.own_scope.record_united_write(own, now)
+    state.record_write(gtids, server, now, rules, own)
 
 
 def record_observed(

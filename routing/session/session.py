@@ -1,11 +1,12 @@
 """What one session must see, where its state lives, and what another server must be told of it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Scope
 from routing.consistency.rules import REMEMBERING, Rules
-from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
+from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState, ScopeWriter
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
 from routing.session.defaults import UNKNOWN, Defaults
@@ -208,19 +209,38 @@ class Session:
         primary: Server,
         now: float = 0.0,
         rules: Rules | None = None,
+        united: GtidSet | None = None,
     ) -> None:
-        """The server acknowledged these transactions as the session's own."""
-        own, wide = self.own_scope, self.scopes.in_use
-        # What the primary has is put together only where it may be needed.
-        few = own.own.interval_count + gtids.interval_count <= COMPACT_ABOVE
-        applied = EMPTY if few and not wide else primary.applied
-        own.record_write(gtids, applied, now)
-        if wide:
+        """The server acknowledged these transactions as the session's own.
+
+        Args:
+            gtids: these.
+            primary: the server.
+            now: monotonic, s.
+            rules: those of the statement; None for the session's.
+            united: what its own scope has with these; None if they are still to be united.
+        """
+        scopes, own = self.scopes, self.own_scope
+        wide: Sequence[ScopeState] = ()
+        elsewhere: Sequence[ScopeWriter] = ()
+        if scopes.in_use:
             application = (rules or self.rules).application
-            for scope in self.scopes.alive(self.user, application):
-                scope.record_write(gtids, applied, now)
-            for entry in self.scopes.writers_elsewhere(self.user, application):
-                entry.record_write(gtids, applied)
+            wide = scopes.alive(self.user, application)
+            elsewhere = scopes.writers_elsewhere(self.user, application)
+        # What the primary has is put together only where it may be needed.
+        count = gtids.interval_count
+        is_long = own.own.interval_count + count > COMPACT_ABOVE
+        for scope in wide:
+            is_long = is_long or scope.own.interval_count + count > COMPACT_ABOVE
+        applied = primary.applied if is_long or elsewhere else EMPTY
+        if united is None:
+            own.record_write(gtids, applied, now)
+        else:
+            own.record_united_write(united, now)
+        for scope in wide:
+            scope.record_write(gtids, applied, now)
+        for entry in elsewhere:
+            entry.record_write(gtids, applied)
 
     def record_executed(
         self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None

@@ -176,12 +176,7 @@ class FastAnswers(Taker):
             return b""  # what it wrote may have no name
         gtids = EMPTY
         own: GtidSet | None = None
-        if (
-            len(block) > _TEXT
-            and block[2] == TEXT_ENCODING
-            and block[3] == len(block) - _TEXT
-            and not state.scopes.in_use
-        ):
+        if len(block) > _TEXT and block[2] == TEXT_ENCODING and block[3] == len(block) - _TEXT:
             gtids, own = scope.own.followed_by(block[_TEXT:], COMPACT_ABOVE)
         if gtids is EMPTY:
             own = None
