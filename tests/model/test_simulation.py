@@ -116,7 +116,7 @@ def test_a_proxy_that_starts_again(seed: int) -> None:
 
 def test_all_kinds_of_things_happen() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(5):
+    for seed in range(8):
         counts += judged(Options(), seed, 4000).counts
     reads = [f"read {level}" for level in Level]
     writes = ["write ok", "write lost", "implicit error", "refused error"]
