@@ -33,6 +33,9 @@ _NO_DATA: Final = (
 _REFUSED: Final = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
 """IMPORT TABLE asks for the right to read files before it does anything."""
 
+_MAYBE_XA: Final = frozenset({PinReason.XA_TRANSACTION, PinReason.UNKNOWN})
+_DEADLOCK: Final = ServerErrorCode.ER_LOCK_DEADLOCK.code
+
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
 
@@ -92,6 +95,22 @@ def is_unlogged_write(
             and any(assignment.name == "sql_log_bin" for assignment in statement.assignments)
         )
     )
+
+
+def may_spoil_xa(outcome: CommandOutcome, state: Session) -> bool:
+    """Whether a command's error may have left an XA transaction that can only be rolled back.
+
+    Nothing but XA ROLLBACK ends that: neither a reset nor a change of user does, and no status flag
+    shows it. Of one that a stored program began only a deadlock is noticed.
+    """
+    error = outcome.error
+    return bool(error) and (error == _DEADLOCK or in_xa(state))
+
+
+def in_xa(state: Session) -> bool:
+    """Whether a session may be in an XA transaction, as far as it is known what it does."""
+    reasons = state.pins.reasons
+    return bool(reasons) and not _MAYBE_XA.isdisjoint(reasons)
 
 
 def record_named_write(

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 import pymysql
 import pytest
 
+from protocol.command import com_query
 from protocol.constants import Capability, Command
+from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.resultset import parse_text_row
@@ -219,6 +221,33 @@ def test_a_prepared_xa_transaction_that_stays_is_not_kept(
     eventually(lambda: _ends_xa(primary))
     with Client(running) as client:
         client.rows("INSERT INTO xa VALUES (2)")
+
+
+def test_an_xa_transaction_that_was_rolled_back_is_left_to_nobody(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    primary.query("CREATE TABLE app.deadlocked (id INT PRIMARY KEY, n INT)")
+    primary.query("INSERT INTO app.deadlocked VALUES (1, 0), (2, 0)")
+    client = Client(running)
+    connection_id = client.value("SELECT CONNECTION_ID()")
+    with RawClient(primary.address, "may_all", "a", CAPABILITIES, "app") as other:
+        client.rows("XA START 'a'")
+        client.rows("UPDATE deadlocked SET n = 1 WHERE id = 1")
+        other.query("BEGIN")
+        other.query("INSERT INTO deadlocked VALUES (3, 0), (4, 0), (5, 0), (6, 0)")
+        other.query("UPDATE deadlocked SET n = 1 WHERE id = 2")
+        update = "UPDATE deadlocked SET n = 1 WHERE id = {}"
+        other.send(frame(com_query(update.format(1).encode(), False), 0))
+        eventually(lambda: primary.value("SELECT COUNT(*) FROM sys.innodb_lock_waits") == "1")
+        error = ErrPacket.parse(client.query(update.format(2))[-1][1])
+        assert error.code == 1213
+        client.rows("SELECT 1")  # its status shows no transaction
+        client.quit()
+        other.answer()
+    threads = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+    eventually(lambda: primary.value(threads, int(connection_id or 0)) == "0")
+    with Client(running) as client:
+        client.rows("UPDATE deadlocked SET n = 2 WHERE id = 1")
 
 
 def _ends_xa(primary: RealServer) -> bool:

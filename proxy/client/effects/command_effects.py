@@ -225,6 +225,8 @@ class CommandEffects:
         outcome.warnings = stream.warnings
         outcome.unnamed = stream.unnamed
         if connection is self._servers.primary:
+            if not ended_well and effects.may_spoil_xa(outcome, state):
+                connection.keepable = False
             if ended_well or not self._changes_nothing(command, outcome):
                 self._apply_changes(connection, stream, command, outcome, told_later=told_later)
         elif self._transaction.awaits_first_read:
