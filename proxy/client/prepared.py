@@ -83,6 +83,10 @@ class PreparedStatements:
         self._last = self._last % 0xFFFFFFFF + 1
         return self._last
 
+    def reserve(self, most: int) -> None:
+        """The ids up to this one are the primary's, of statements that are not known here."""
+        self._last = max(self._last, most)
+
     def add(self, prepared: PreparedStatement) -> None:
         """Its PREPARE succeeded."""
         self._statements[prepared.number] = prepared

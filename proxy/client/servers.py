@@ -216,6 +216,8 @@ class Servers:
         )
         if identity.init_connect and not leaves_nothing(identity.init_connect):
             state.pins.acquire(PinReason.VARIABLE, "init_connect")
+        if connection.opening.several:
+            state.pins.acquire(PinReason.UNKNOWN)
         state.set_login_roles(identity.roles)
         state.set_schema(connection.mirror.schema)
 

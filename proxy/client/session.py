@@ -689,11 +689,12 @@ class ClientSession:
         Raises:
             ChannelClosedError: it broke meanwhile.
         """
+        self._session_context.prepared.reserve(connection.opening.prepared)
         self._servers.take_primary(connection)
 
     def begin_anew(self, connection: ServerConnection) -> None:
         """Use this connection to the primary, as another user; ChannelClosedError if it broke."""
-        self._servers.take_primary(connection)
+        self.take_primary(connection)
         if self._lease is not None:
             self._lease.began()
 

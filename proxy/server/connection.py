@@ -125,9 +125,14 @@ class Opening:
         refusal: how.
         identity: what the server said of itself.
         requirement: what the primary could not check of the client, since it saw the proxy's TLS.
+        prepared: how many statements a client has prepared in the sandbox: their ids are taken.
+        several: a text of several statements has ended there, of which nobody knows what they did.
     """
 
-    __slots__ = ("channel", "identity", "refusal", "requirement", "settings")
+    __slots__ = (
+        *("channel", "identity", "prepared", "refusal", "requirement", "settings"),
+        "several",
+    )
 
     def __init__(
         self,
@@ -140,6 +145,8 @@ class Opening:
         self.refusal: ErrPacket | None = None
         self.identity = identity
         self.requirement = requirement
+        self.prepared = 0
+        self.several = False
 
 
 class ServerConnection:

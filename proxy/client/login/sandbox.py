@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Command
+from protocol.constants import MORE_RESULTS, Command
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response import ErrPacket
@@ -135,6 +135,8 @@ async def _pass_on(
         error = ErrPacket(code.code, code.sqlstate, "Tidegate: change the password first")
         client.write_packet(error.serialise(capabilities))
         return False
+    if command == Command.COM_STMT_PREPARE:
+        sandbox.opening.prepared += 1
     stream = sandbox.stream
     view = TrackerView(capabilities, frozenset())
     stream.begin(shape)
@@ -147,6 +149,7 @@ async def _pass_on(
         while True:
             stream.feed(frame(answer, server.sequence_id - 1))
             client.transport.write(view.client_bytes(stream))
+            sandbox.opening.several |= stream.status & MORE_RESULTS != 0
             if stream.done:
                 return stream.error is None
             if stream.infile:
