@@ -83,6 +83,37 @@ def played(seed: int, least: float, most: float) -> tuple[list[float], float]:
     return sorted(pages), on_replicas / len(pages) / _READS
 
 
+def test_a_replica_whose_progress_nobody_watches_is_read_again_after_a_stop() -> None:
+    topology = Topology("primary:1", ["replica:1"], fallback_rate=1e9)
+    topology.primary.observe(U, (0, 0), EMPTY, EMPTY)
+    (replica,) = topology.replicas
+    replica.observe("uuid", (0, 0), EMPTY, EMPTY)
+    session = Session(
+        Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, _BUDGET, TimeoutPolicy.PRIMARY), 0, term=1
+    )
+    now, reached = 1000.0, []
+    for number in range(1, 4000):  # each is written and read back, and there after 20 ms
+        now += 0.01
+        session.record_write(gtids(f"{U}:1-{number}"), topology.primary, now)
+        has_at = max(now + 0.02, 1010.0) if 1005.0 < now < 1010.0 else now + 0.02
+        decision = choose(session, _READ, topology, now)
+        if decision.proof is not Proof.WAITED:
+            continue
+        seconds = min(has_at - now, _BUDGET, decision.wait_limit)
+        sent_at, now = now, now + seconds
+        requirement = Requirement(session.rules)
+        requirement.scope = session.own_scope
+        is_there = now >= has_at
+        record_wait(
+            *(decision, "reached" if is_there else "timeout", requirement),
+            *(replica.epoch, sent_at, seconds, now),
+        )
+        if is_there:
+            reached.append(now)
+    assert [at for at in reached if 1010.0 < at < 1025.0]
+    assert reached[-1] > now - 1.0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_replicas_that_are_late_by_ever_different_times_do_not_hold_pages_up(seed: int) -> None:
     pages, share = played(seed, 1.0, 2.0)
