@@ -200,8 +200,15 @@ class ScopeState:
         """Whether it is known what a read at this level must see."""
         return not self.unknown and not (self.unseen and level in REMEMBERING)
 
+    def may_grow_long(self, gtids: GtidSet) -> bool:
+        """Whether what must be seen is to be shortened when these are added."""
+        return self.own.interval_count + gtids.interval_count > COMPACT_ABOVE
+
     def record_write(self, gtids: GtidSet, primary_applied: GtidSet, now: float = 0.0) -> None:
-        """A server acknowledged these transactions."""
+        """A server acknowledged these transactions.
+
+        `primary_applied` is needed only if its own `may_grow_long` by them.
+        """
         own = self.own | gtids
         if own.interval_count > COMPACT_ABOVE:
             own = own.compact(primary_applied)

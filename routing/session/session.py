@@ -6,7 +6,7 @@ from typing import Final
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Scope
 from routing.consistency.rules import REMEMBERING, Rules
-from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState, ScopeWriter
+from routing.consistency.scope import Scopes, ScopeState, ScopeWriter
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
 from routing.session.defaults import UNKNOWN, Defaults
@@ -228,11 +228,10 @@ class Session:
             wide = scopes.alive(self.user, application)
             elsewhere = scopes.writers_elsewhere(self.user, application)
         # What the primary has is put together only where it may be needed.
-        count = gtids.interval_count
-        is_long = own.own.interval_count + count > COMPACT_ABOVE
+        is_long = bool(elsewhere) or (united is None and own.may_grow_long(gtids))
         for scope in wide:
-            is_long = is_long or scope.own.interval_count + count > COMPACT_ABOVE
-        applied = primary.applied if is_long or elsewhere else EMPTY
+            is_long = is_long or scope.may_grow_long(gtids)
+        applied = primary.applied if is_long else EMPTY
         if united is None:
             own.record_write(gtids, applied, now)
         else:
