@@ -1,5 +1,6 @@
 """What a finished command changed in its session."""
 
+import re
 from typing import Final
 
 from protocol.constants import TEXT_ONE
@@ -34,6 +35,8 @@ _REFUSED: Final = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
 """IMPORT TABLE asks for the right to read files before it does anything."""
 
 _MAYBE_XA: Final = frozenset({PinReason.XA_TRANSACTION, PinReason.UNKNOWN})
+_ENDS_XA: Final = re.compile(rb"\bXA\s+(?:COMMIT|PREPARE|ROLLBACK)\b", re.IGNORECASE)
+_FAILED: Final = "with an error"
 _DEADLOCK: Final = ServerErrorCode.ER_LOCK_DEADLOCK.code
 
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
@@ -104,13 +107,9 @@ def may_spoil_xa(outcome: CommandOutcome, state: Session) -> bool:
     shows it. Of one that a stored program began only a deadlock is noticed.
     """
     error = outcome.error
-    return bool(error) and (error == _DEADLOCK or in_xa(state))
-
-
-def in_xa(state: Session) -> bool:
-    """Whether a session may be in an XA transaction, as far as it is known what it does."""
-    reasons = state.pins.reasons
-    return bool(reasons) and not _MAYBE_XA.isdisjoint(reasons)
+    if not error:
+        return False
+    return error == _DEADLOCK or not _MAYBE_XA.isdisjoint(state.pins.reasons)
 
 
 def record_named_write(
@@ -239,6 +238,8 @@ def apply_success(
     )
     if state.pins.reasons and not state.transaction.is_open:
         state.pins.release(PinReason.XA_TRANSACTION)
+        if statement is not None and _ENDS_XA.search(command.text):
+            state.pins.release(PinReason.XA_TRANSACTION, _FAILED)
     if statement is None:
         # A statement that was not classified, or one before it, changed something.
         if outcome.may_write:
@@ -302,6 +303,9 @@ def apply_error(
         As `apply_success`.
     """
     statement = command.statement
+    if PinReason.XA_TRANSACTION in state.pins.reasons:
+        # Where it was rolled back, no status flag shows that it goes on all the same.
+        state.pins.acquire(PinReason.XA_TRANSACTION, _FAILED)
     if statement is None:
         if outcome.may_write:
             state.user_variables.forget()

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.constants import Command as Code
 from proxy.client.statements.saved_state import saved_state
-from routing.request.effects import in_xa
 from routing.servers.topology import Server
 from routing.session.variables import CARRIED, FLAGS, SWITCH
 from routing.sql.lexer import CALLED, VARIABLE, WORD, lex
@@ -172,9 +171,6 @@ class PortableState:
         if command.code is _RESET and not outcome.error:
             self._begin_anew()  # also where the session keeps its connection
         if self._kept_for:
-            return
-        if outcome.error and in_xa(self._state):
-            self._kept_for = "pinned"  # it may last, though no status tells (`may_spoil_xa`)
             return
         if command.code is _SET_OPTION:
             connection.keepable = False  # neither a reset nor a change of user undoes it

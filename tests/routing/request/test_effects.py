@@ -629,6 +629,21 @@ def test_an_xa_transaction_ends_with_the_status_flag(session: PrimarySession) ->
     assert not session.state.pins.reasons
 
 
+@pytest.mark.parametrize("end", ["XA ROLLBACK 'a'", "xa  commit 'a' one phase"])
+def test_an_xa_transaction_with_an_error_ends_with_its_own_statement(
+    session: PrimarySession, end: str
+) -> None:
+    session.state.transaction.on_restore(IN_TRANS)
+    session.succeed("XA START 'a'")
+    session.fail("UPDATE t SET a = 1")
+    session.state.transaction.on_restore(0)  # a deadlock has rolled it back
+    session.succeed("SELECT 1")
+    session.succeed("SAVEPOINT a")
+    assert session.state.pins.text.startswith("xa transaction")
+    session.succeed(end)
+    assert not session.state.pins.reasons
+
+
 # User variables.
 
 
