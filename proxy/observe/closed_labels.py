@@ -112,6 +112,7 @@ OF_REPLICAS: Final[Mapping[Definition, tuple[Labels, ...]]] = {
             (
                 *(Reason.WAIT_TIMEOUT, Reason.REPLICA_REFUSED, Reason.REPLICA_FULL),
                 *(Reason.REPLICA_LOST, Reason.AUDIT_FAILED, Reason.COMMIT_ORDER),
+                Reason.REPLICA_BEHIND,
             )
         )
     ),

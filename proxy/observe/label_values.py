@@ -3,7 +3,7 @@
 from typing import Literal
 
 Side = Literal["client", "server", "proxy"]
-WaitResult = Literal["reached", "timeout", "failed", "interrupted", "shared"]
+WaitResult = Literal["reached", "timeout", "not_yet", "failed", "interrupted", "shared"]
 Crowded = Literal["waits", "delayed", "refused"]
 Audited = Literal["held", "stale", "unanswered"]
 Confirmed = Literal["held", "lost", "unanswered"]

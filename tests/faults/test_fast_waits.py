@@ -179,6 +179,9 @@ async def test_a_look_whether_a_late_replica_has_it(is_there: bool) -> None:
         assert any(",0.002)" in text for text in statements_of(cluster)) is is_there
         reason = path.sessions[client]._current.outcome.reason
         assert reason is (Reason.READ if is_there else Reason.REPLICA_BEHIND)
+        waits = path.proxy.shared.metrics.snapshot()["histograms"]["tidegate_wait_duration_seconds"]
+        counted = {labels[1]: sum(buckets) for labels, buckets, _ in waits}
+        assert (counted["not_yet"], counted["timeout"]) == (0 if is_there else 1, 0)
         await go_on(path, client)
 
     assert (await on_both_paths(scenario)).waited_fast > 1

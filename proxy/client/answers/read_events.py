@@ -122,7 +122,8 @@ class ReadEvents:
         read, outcome = self._read, self._current.outcome
         outcome.wait_us = waited_us = self._since_dispatch()
         self._read_timers.cancel_timer()
-        confirm = read.decision is not None and read.decision.confirm
+        decision = read.decision
+        confirm = decision is not None and decision.confirm
         result, confirmation = wait_result(
             replica,
             waited_us,
@@ -130,6 +131,7 @@ class ReadEvents:
             confirm=confirm,
             order=read.asks_order,
             killed=self._current.killed_at >= outcome.sent_at,
+            is_check=decision is not None and decision.is_check,
         )
         if result == "interrupted":
             # The KILL met the WAIT, and the server has gone on with the statement behind it.
@@ -142,7 +144,6 @@ class ReadEvents:
             waited_us / 1e6,
             self._now(),
         )
-        decision = read.decision
         if isinstance(step, Pass) and result == "reached" and decision is not None:
             self._shared.ledger.record_remainder(decision, outcome)
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
