@@ -400,7 +400,9 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
                 shortest = wait
                 nearest = server
                 independence = less
-        elif check is None and server.may_have(since, now):
+        elif check is None and (less is not None or server.may_have(since, now)):
+            # What remains of what must be seen is older than the newest write, nobody knows by how
+            # much.
             check = _check(server, required, less, now)
     dear = weighs and nearest is not None and _is_dear(topology, nearest, shortest)
     if nearest is not None and not dear:
