@@ -353,6 +353,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     count = len(replicas)
     tier = 0
     in_order = rules.level is _READ_ALL
+    as_of_now = rules.level is _STRONG or rules.level is _BOUNDED
     patient = crowded or rules.on_timeout is not _TO_PRIMARY
     weighs = rules.is_auto and not patient
     nearest: Server | None = None
@@ -400,9 +401,9 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
                 shortest = wait
                 nearest = server
                 independence = less
-        elif check is None and (less is not None or server.may_have(since, now)):
-            # What remains of what must be seen is older than the newest write, nobody knows by how
-            # much.
+        elif check is None and (as_of_now or less is not None or server.may_have(since, now)):
+            # What remains of what must be seen is older than the newest write, and so may be what
+            # the primary has now; nobody knows by how much.
             check = _check(server, required, less, now)
     dear = weighs and nearest is not None and _is_dear(topology, nearest, shortest)
     if nearest is not None and not dear:

@@ -715,6 +715,17 @@ def test_where_delays_differ_it_is_only_looked_whether_a_write_is_there() -> Non
     assert (wait.server, wait.proof, wait.is_check) == (first, Proof.WAITED, False)
 
 
+def test_what_the_primary_has_now_may_be_there_for_long() -> None:
+    topology = topology_of("")
+    (replica,) = topology.replicas
+    for delay in (1.0, 2.0):
+        replica.applied_after(delay, 0.1, NOW)
+    session = session_at(Level.STRONG)
+    requirement = Requirement(session.rules, gtids=gtids(f"{U}:9"), probed=gtids(f"{U}:9"))
+    decision = choose(session, READ, topology, NOW, requirement)
+    assert (decision.server, decision.proof, decision.is_check) == (replica, Proof.WAITED, True)
+
+
 def test_a_replica_that_will_have_it_is_waited_for_rather_than_another_looked_at() -> None:
     topology = topology_of("", "")
     first, second = topology.replicas
