@@ -38,8 +38,8 @@ _INDEPENDENT: Final = Proof.INDEPENDENT
 _WAITED: Final = Proof.WAITED
 _A_READ: Final = Reason.READ
 
-_CHECK_S: Final = 0.002
-"""How long a WAIT may take that only looks: hardly longer than the answer of an idle replica."""
+_BRIEF_S: Final = 0.002
+"""How long a brief WAIT may take: hardly longer than the answer of an idle replica."""
 
 _OF_ANSWERS: Final = frozenset({PinReason.TEMPORARY_TABLE, PinReason.VARIABLE, PinReason.UNKNOWN})
 """Pins that a read's rows depend on. Locks order statements, and a snapshot is older than they."""
@@ -359,7 +359,7 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     nearest: Server | None = None
     independence: Independence | None = None  # of the read at that one
     shortest = rules.wait_budget
-    check: Decision | None = None
+    brief: Decision | None = None
     reachable = unordered = False
     picky = bool(session.avoided or session.rejections.last)
     for _ in range(count):
@@ -401,10 +401,10 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
                 shortest = wait
                 nearest = server
                 independence = less
-        elif check is None and (as_of_now or less is not None or server.may_have(since, now)):
+        elif brief is None and (as_of_now or less is not None or server.may_have(since, now)):
             # What remains of what must be seen is older than the newest write, and so may be what
             # the primary has now; nobody knows by how much.
-            check = _check(server, required, less, now)
+            brief = _wait_briefly(server, required, less, now)
     dear = weighs and nearest is not None and _is_dear(topology, nearest, shortest)
     if nearest is not None and not dear:
         confirm = nearest.is_doubtful(now)
@@ -413,22 +413,24 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
     if reachable:
         if not patient and topology.primary.is_gone(now):  # a late replica is the better choice
             return _among_replicas(session, topology, now, requirement, names, True, seen_on)
-        if check is not None and not dear:
-            return check
+        if brief is not None and not dear:
+            return brief
         return on_primary(topology, Reason.WAIT_DEARER if dear else Reason.REPLICA_BEHIND)
     if unordered:
         return on_primary(topology, Reason.COMMIT_ORDER)
     return _without_replica(session, topology, now)
 
 
-def _check(server: Server, required: GtidSet, less: Independence | None, now: float) -> Decision:
+def _wait_briefly(
+    server: Server, required: GtidSet, less: Independence | None, now: float
+) -> Decision:
     """See whether a replica has what a read must see, which it may have by now, or may not.
 
     The read's own answer follows if it does, so this costs as much as a wait that is over at once.
     """
     gtids = required if less is None else less.remaining
     confirm = server.is_doubtful(now)
-    return Decision(server, _A_READ, _WAITED, gtids, confirm, less, _CHECK_S)
+    return Decision(server, _A_READ, _WAITED, gtids, confirm, less, _BRIEF_S)
 
 
 def _is_dear(topology: Topology, replica: Server, wait: float) -> bool:

@@ -206,8 +206,8 @@ class Decision:
         self.wait_limit: Final = wait_limit
 
     @property
-    def is_check(self) -> bool:
-        """Whether it is only looked whether the replica has by now what is waited for."""
+    def is_brief(self) -> bool:
+        """Whether the WAIT is a brief one, which only sees if the replica has the set by now."""
         return self.wait_limit < inf
 
     def __eq__(self, other: object) -> bool:

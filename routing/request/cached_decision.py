@@ -211,7 +211,7 @@ class CachedDecision:
             gtids = decision.proof_set
             return (
                 gtids is not None
-                and not decision.is_check
+                and not decision.is_brief
                 and self._waits.find(decision.server, gtids, now) is None
             )
         if decision.reason is _DEARER:

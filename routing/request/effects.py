@@ -238,7 +238,8 @@ def apply_success(
     )
     if state.pins.reasons and not state.transaction.is_open:
         state.pins.release(PinReason.XA_TRANSACTION)
-        if statement is not None and _ENDS_XA.search(command.text):
+        is_spoiled = state.pins.holds(PinReason.XA_TRANSACTION, _FAILED)
+        if is_spoiled and statement is not None and _ENDS_XA.search(command.text):
             state.pins.release(PinReason.XA_TRANSACTION, _FAILED)
     if statement is None:
         # A statement that was not classified, or one before it, changed something.

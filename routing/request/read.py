@@ -320,11 +320,11 @@ class Read:
             return self._ask(scope, now)
         if rules.level is _BOUNDED and probed is None and required is not None:
             self._note_observation(now - rules.staleness, required)
-        if decision.reason in _OF_LATE_REPLICAS or decision.is_check:
+        if decision.reason in _OF_LATE_REPLICAS or decision.is_brief:
             decision = self._decide_for_late_replicas(statement, decision, now)
         self._count_share(decision)
         gtids = decision.proof_set
-        waits = decision.proof is _WAITED and not decision.is_check
+        waits = decision.proof is _WAITED and not decision.is_brief
         if waits and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
@@ -585,8 +585,8 @@ class Read:
             return self._fall_back(Reason.REPLICA_REFUSED, now)
         if result == "timeout":
             if not self._may_be_stale(decision.server):
-                is_check = decision.is_check
-                return self._fall_back(_BEHIND if is_check else Reason.WAIT_TIMEOUT, now)
+                is_brief = decision.is_brief
+                return self._fall_back(_BEHIND if is_brief else Reason.WAIT_TIMEOUT, now)
             self._stale = self._take_note().stale = True
             return _PASS
         self._reached = True
@@ -788,7 +788,7 @@ class Read:
     ) -> Decision:
         """All replicas are late: the decision stands if the primary may be given the read.
 
-        That has to be certain before a replica is looked at, since it is not waited for then.
+        That has to be certain before it waits briefly, since it is not to wait longer then.
         """
         topology = self._topology
         if decision.reason is Reason.REPLICA_BEHIND:

@@ -144,7 +144,7 @@ class Server:
         observations: its topology's.
         apply_listener: is told when it says that it has more, or began anew; None if nobody is.
         answer_times: how soon it answers, as reads at ``wait-budget = auto`` have met.
-        apply_delay: how soon it has a write, as WAITs have met.
+        apply_delay: how soon it has a write, as WAITs and the monitor have met.
         lateness: whether it has been late for a while.
         tier: those of a lower number are asked first (`Placement`).
     """

@@ -160,7 +160,7 @@ async def test_a_wait_that_runs_out(on_timeout: TimeoutPolicy) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-async def test_a_look_whether_a_late_replica_has_it(is_there: bool) -> None:
+async def test_a_brief_wait_for_a_late_replica(is_there: bool) -> None:
     """The WAIT may take 2 ms then, whatever the budget is."""
 
     async def scenario(path: PathFixture) -> None:

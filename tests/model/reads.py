@@ -75,7 +75,7 @@ class Reads:
         if self._session.rules.level not in (Level.BEST_EFFORT, Level.BOUNDED_STALENESS):
             self._session.request.scope = self.read.cached_decision.scope
         if decision.proof is Proof.WAITED and decision.proof_set is not None:
-            budget = min(self._session.rules.wait_budget, decision.wait_limit)
+            budget = self._session.rules.wait_budget
             self._wait = self._proxy.waits.begin(link.server, decision.proof_set, self._proxy.now())
             link.send("wait", self.wait_command(decision.proof_set, budget, None))
 

@@ -241,7 +241,7 @@ def test_no_read_waits_in_vain_where_the_lag_says_so(chain: Chain) -> None:
                 (row,) = cursor.fetchall()
                 assert row["found"] == 1
             (last,) = chain.show("LAST")
-            # Not wait_timeout: it has looked at most.
+            # Not wait_timeout: it has waited briefly at most.
             assert (last["role"], last["reason"]) == ("primary", "replica_behind")
         with chain.client.cursor() as cursor:
             cursor.execute("SET tidegate_consistency = DEFAULT")

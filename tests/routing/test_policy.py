@@ -202,11 +202,11 @@ def test_a_replica_that_is_behind_is_not_waited_for_until_its_time() -> None:
     assert decision == Decision(topology.primary, Reason.REPLICA_BEHIND, Proof.PRIMARY)
     again = choose_read(session, topology, first.behind_until)
     assert again.server is first
-    assert again.is_check  # no read waits in full before it is known to have applied something
+    assert again.is_brief  # no read waits in full before it is known to have applied something
     assert again.wait_limit < session.rules.wait_budget
     first.add_proof(gtids(f"{U}:1"), first.epoch)
     again = choose_read(session, topology, first.behind_until)
-    assert (again.server, again.is_check) == (first, False)
+    assert (again.server, again.is_brief) == (first, False)
 
 
 def test_a_replica_that_is_behind_still_answers_what_it_has_proved() -> None:
@@ -698,7 +698,7 @@ def test_a_wait_beyond_the_budget_is_not_tried_unless_the_primary_is_crowded() -
     assert choose_read(session, topology).server is topology.replicas[1]
 
 
-def test_where_delays_differ_it_is_only_looked_whether_a_write_is_there() -> None:
+def test_where_delays_differ_a_read_waits_briefly() -> None:
     topology = topology_of("", "")
     first, second = topology.replicas
     session = session_at()
@@ -709,10 +709,10 @@ def test_where_delays_differ_it_is_only_looked_whether_a_write_is_there() -> Non
     second.down_until = NOW
     second.apply_delay.missing(9.0, NOW + 1.0)
     assert choose_read(session, topology, NOW + 0.4).reason is Reason.REPLICA_BEHIND
-    check = choose_read(session, topology, NOW + 0.6)
-    assert (check.server, check.proof, check.is_check) == (first, Proof.WAITED, True)
+    brief = choose_read(session, topology, NOW + 0.6)
+    assert (brief.server, brief.proof, brief.is_brief) == (first, Proof.WAITED, True)
     wait = choose_read(session, topology, NOW + 1.8)
-    assert (wait.server, wait.proof, wait.is_check) == (first, Proof.WAITED, False)
+    assert (wait.server, wait.proof, wait.is_brief) == (first, Proof.WAITED, False)
 
 
 def test_what_the_primary_has_now_may_be_there_for_long() -> None:
@@ -723,10 +723,10 @@ def test_what_the_primary_has_now_may_be_there_for_long() -> None:
     session = session_at(Level.STRONG)
     requirement = Requirement(session.rules, gtids=gtids(f"{U}:9"), probed=gtids(f"{U}:9"))
     decision = choose(session, READ, topology, NOW, requirement)
-    assert (decision.server, decision.proof, decision.is_check) == (replica, Proof.WAITED, True)
+    assert (decision.server, decision.proof, decision.is_brief) == (replica, Proof.WAITED, True)
 
 
-def test_a_replica_that_will_have_it_is_waited_for_rather_than_another_looked_at() -> None:
+def test_a_replica_that_will_have_it_is_waited_for_rather_than_another_one_briefly() -> None:
     topology = topology_of("", "")
     first, second = topology.replicas
     session = session_at()
@@ -735,7 +735,7 @@ def test_a_replica_that_will_have_it_is_waited_for_rather_than_another_looked_at
         first.applied_after(delay, delay, NOW)
     second.applied_after(0.2, 0.2, NOW)
     decision = choose_read(session, topology, NOW + 0.1)
-    assert (decision.server, decision.is_check) == (second, False)
+    assert (decision.server, decision.is_brief) == (second, False)
     second.add_proof(gtids(f"{U}:9"), second.epoch)
     assert choose_read(session, topology, NOW + 0.1).proof is Proof.KNOWN
 

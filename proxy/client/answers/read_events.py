@@ -131,7 +131,7 @@ class ReadEvents:
             confirm=confirm,
             order=read.asks_order,
             killed=self._current.killed_at >= outcome.sent_at,
-            is_check=decision is not None and decision.is_check,
+            is_brief=decision is not None and decision.is_brief,
         )
         if result == "interrupted":
             # The KILL met the WAIT, and the server has gone on with the statement behind it.

@@ -100,7 +100,7 @@ def wait_result(
     confirm: bool,
     order: bool,
     killed: bool,
-    is_check: bool = False,
+    is_brief: bool = False,
 ) -> tuple[WaitResult, Confirmation]:
     """How a WAIT ended, and what the replica also said of itself.
 
@@ -111,7 +111,7 @@ def wait_result(
         confirm: the replica was asked for all of `confirmation.columns`.
         order: or only for the order of commits.
         killed: a KILL was sent for it; an error 1317 that nobody here asked for proves nothing.
-        is_check: it was only to be seen whether the replica has the set.
+        is_brief: it was a brief one, which only sees whether the replica has the set.
     """
     stream = connection.stream
     row = stream.row if stream.error is None and stream.rows == 1 else None
@@ -126,6 +126,6 @@ def wait_result(
             result = "timeout"
         if asks and result in ("reached", "timeout"):
             confirmation = result_beside_wait(connection, row[_VALUES:], metrics, confirm=confirm)
-    is_counted_apart = is_check and result == "timeout"
+    is_counted_apart = is_brief and result == "timeout"
     metrics.wait(connection.server.name, "not_yet" if is_counted_apart else result, waited_us)
     return result, confirmation

@@ -103,7 +103,7 @@ def test_the_wait_runs_out(policy: TimeoutPolicy, answer: str) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0.001, "reached"), (0.003, "timeout")])
-def test_it_is_looked_whether_a_late_replica_has_it(seconds: float, result: str) -> None:
+def test_it_waits_briefly_for_a_late_replica(seconds: float, result: str) -> None:
     if result == "reached":
         answer = "Pass"
     else:
@@ -122,7 +122,7 @@ def test_it_is_looked_whether_a_late_replica_has_it(seconds: float, result: str)
     assert is_behind is (result == "timeout")
 
 
-def test_it_is_not_looked_where_the_primary_could_not_be_given_the_read() -> None:
+def test_it_waits_in_full_where_the_primary_could_not_be_given_the_read() -> None:
     play = World(applied=("1-4",)).play("""
         -- behind(r1, 1)
         -- after(4)
@@ -133,7 +133,7 @@ def test_it_is_not_looked_where_the_primary_could_not_be_given_the_read() -> Non
     assert play.read.wait_limit == 0.25
 
 
-def test_it_is_looked_in_vain_and_the_primary_does_not_answer() -> None:
+def test_it_waits_briefly_in_vain_and_the_primary_does_not_answer() -> None:
     World(applied=("1-4",)).play("""
         -- behind(r1, 1)
         -- after(4)
@@ -146,7 +146,7 @@ def test_it_is_looked_in_vain_and_the_primary_does_not_answer() -> None:
     """)
 
 
-def test_to_look_it_joins_no_wait() -> None:
+def test_to_wait_briefly_it_joins_no_wait() -> None:
     World(applied=("1-4",)).play("""
         -- behind(r1, 1)
         -- after(4)

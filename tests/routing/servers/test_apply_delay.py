@@ -79,14 +79,14 @@ def test_what_is_missing_takes_longer(delay: ApplyDelay) -> None:
     assert delay.expected(100.0) == delay.at_most(100.0) == 0.7
     delay.missing(0.2, 100.1)
     assert delay.at_most(100.1) == 0.7
-    delay.applied(0.9, 0.0001, 100.2)  # it is there, and was not at the last look
+    delay.applied(0.9, 0.0001, 100.2)  # it is there, and was not when it was last asked
     assert delay.at_most(100.2) == 0.9
     delay.missing(0.2, 200.0)  # all of that is long ago
     assert delay.at_most(200.0) == 0.2
 
 
 def test_to_miss_what_is_not_due_is_no_news(delay: ApplyDelay) -> None:
-    """Else looks in vain would keep what is known from ever growing old."""
+    """Else brief WAITs in vain would keep what is known from ever growing old."""
     delay.applied(1.0, 0.1, 100.0)
     for now in range(100, 111):
         delay.missing(0.002, float(now))

@@ -253,7 +253,7 @@ def test_one_attempt_at_a_time_after_a_failure(server: Server) -> None:
 
 
 def test_a_replica_that_is_behind_is_waited_for_again_some_time(server: Server) -> None:
-    """Else one of which nobody else knows more would never be: looks at young writes are vain."""
+    """Else one that nobody else knows of never would be: brief WAITs for young writes are vain."""
     server.timed_out(50.0, 0.3)
     for now in range(51, 60):
         assert not server.will_have(now, now, 0.25)
