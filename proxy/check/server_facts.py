@@ -10,8 +10,9 @@ from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
 from proxy.monitor import lag
-from proxy.monitor.filters import binary_log, left_out_by_applier
+from proxy.monitor.filters import left_out_by_applier
 from proxy.monitor.replicas import replicas
+from proxy.server.binary_log_question import binary_log
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import ask, query, rows

@@ -14,7 +14,7 @@ from proxy.error_text import error_text
 from proxy.monitor.account import login
 from proxy.monitor.binlog_lag import BinlogLag
 from proxy.monitor.discovery import Discovery
-from proxy.monitor.filters import RIGHTS, binary_log, left_out_by_applier
+from proxy.monitor.filters import RIGHTS, left_out_by_applier
 from proxy.monitor.group_watch import GroupWatch
 from proxy.monitor.lag import LagWatch
 from proxy.monitor.max_lag import LagLimit
@@ -23,6 +23,7 @@ from proxy.monitor.primary_election import PrimaryElection
 from proxy.monitor.server_differences import ServerDifferences
 from proxy.monitor.sources import sources
 from proxy.monitor.transaction_follower import TransactionFollower
+from proxy.server.binary_log_question import binary_log
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import NoDescriptorError, ServerRefusedError, ServerUnreachableError
 from proxy.server.query import identify, query
@@ -345,9 +346,9 @@ class Monitor:
             )
             self._connections[server] = connection
             identity = connection.identity
-            server.binary_log = max(
-                server.binary_log, await self._ask_binary_log(server, connection)
-            )
+            number = await self._ask_binary_log(server, connection)
+            if server.has_diverged:
+                server.binary_log = max(server.binary_log, number)
         else:
             number = 0
             if server.has_diverged:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
 from proxy.error_text import error_text
+from proxy.server.binary_log_question import binary_log
 from proxy.server.connect.opening import open_connection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError, unreachable
 from proxy.server.query import identify
@@ -69,9 +70,10 @@ class ExecutedGtids:
         return [answer for answer in answers if answer is not None]
 
     async def _of_replica(self, replica: Server, login: Login) -> Held | None:
+        live = self._live
+        deadline = asyncio.get_running_loop().time() + _REPLICA_S
         try:
-            async with asyncio.timeout(_REPLICA_S):
-                live = self._live
+            async with asyncio.timeout_at(deadline):
                 connection = await open_connection(
                     replica, replace(login, database=None), live.config, live.materials, "OFF"
                 )
@@ -82,6 +84,17 @@ class ExecutedGtids:
                 error_text(error),
             )
             return None
+        uuid, identity = replica.uuid, connection.identity
+        number = await _binary_log_number(connection, deadline)
+        return Held(replica, uuid, identity.executed | identity.owned, connection.epoch, number)
+
+
+async def _binary_log_number(connection: ServerConnection, deadline: float) -> int:
+    """That of a server's newest file; 0 if it does not say so in time. Ends the connection."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return (await binary_log(connection)).number
+    except (ServerRefusedError, ChannelClosedError, ProtocolError, TimeoutError):
+        return 0
+    finally:
         connection.channel.close()
-        identity = connection.identity
-        return Held(replica, replica.uuid, identity.executed | identity.owned, connection.epoch)

@@ -132,8 +132,8 @@ class Server:
         regained: those of `diverged_gtids` that it has although it lost GTIDs while it ran (RESET
             BINARY LOGS AND GTIDS, which takes all of them): its `gtid_purged` says how
             (`judge_regained`).
-        binary_log: the number of the newest file of its binary log, as the monitor saw it last; 0
-            if unknown.
+        binary_log: the number of the newest file of its binary log, as it was seen last since its
+            `diverged_gtids` were found; 0 if unknown.
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
@@ -432,6 +432,23 @@ class Server:
         self._asked_at = asked_at
         return self.epoch
 
+    @property
+    def may_have_kept(self) -> GtidSet:
+        """What it has proved in this epoch, and what it had before that and may have still."""
+        return self.applied | self._mistaken
+
+    def add_diverged(self, gtids: GtidSet, binary_log: int) -> None:
+        """It has transactions of its own under names that the primary gives.
+
+        Args:
+            gtids: these names.
+            binary_log: the number of the newest file of its binary log, asked when the primary had
+                lost its own; 0 if unknown. An older one does not tell of a reset since.
+        """
+        if not gtids <= self.diverged_gtids:
+            self.diverged_gtids |= gtids
+            self.binary_log = binary_log
+
     def judge_regained(self, executed: GtidSet, purged: GtidSet) -> None:
         """Judge what it has regained, by `gtid_executed` and `gtid_purged`, read in this order.
 
@@ -446,7 +463,7 @@ class Server:
         """Take the number of its newest binary log file, over a connection that was kept.
 
         It falls only by RESET BINARY LOGS AND GTIDS, which takes all GTIDs: what it has by now it
-        was given since, be it that nobody has seen it without.
+        was given since it was found to have diverged, be it that nobody has seen it without.
         """
         if number < self.binary_log:
             self.regained = self.diverged_gtids
@@ -572,12 +589,14 @@ class Held(NamedTuple):
         uuid: its `server_uuid` then.
         gtids: what it had, or was about to have.
         epoch: its `Server.epoch` then.
+        binary_log: the number of the newest file of its binary log, asked after that; 0 if unknown.
     """
 
     replica: Server
     uuid: str
     gtids: GtidSet
     epoch: int
+    binary_log: int = 0
 
 
 class Topology:
@@ -799,7 +818,7 @@ class Topology:
             server.diverged_before = diverged_gtids
 
     def held_by_replicas(self, answers: Iterable[Held] = ()) -> list[Held]:
-        """What each replica has proved so far; for `compare`, before the primary is asked.
+        """What each replica has, or may have kept; for `compare`, before the primary is asked.
 
         So have those that stand by, which are compared before they are used.
 
@@ -808,14 +827,16 @@ class Topology:
                 has begun anew since then has not proved that again, so it stays with its epoch.
         """
         held = {
-            (replica, replica.epoch): Held(replica, replica.uuid, replica.applied, replica.epoch)
+            (replica, replica.epoch): Held(
+                replica, replica.uuid, replica.may_have_kept, replica.epoch
+            )
             for replica in (*self.replicas, *self.standby)
         }
         earlier = []
         for answer in answers:
             key = (answer.replica, answer.epoch)
             if key in held:
-                held[key] = held[key]._replace(gtids=held[key].gtids | answer.gtids)
+                held[key] = answer._replace(gtids=held[key].gtids | answer.gtids)
             else:
                 earlier.append(answer)
         return [*earlier, *held.values()]
@@ -829,13 +850,13 @@ class Topology:
         """
         # What the primary had of that as a replica: whoever followed the one before has others.
         diverged_gtids, self.primary.diverged_gtids = self.primary.diverged_gtids, EMPTY
-        for replica, uuid, gtids, epoch in held:
+        for replica, uuid, gtids, epoch, binary_log in held:
             if uuid != replica.uuid:
                 continue  # a crash may have left some of it; another server has none of it
             replica.compared = bool(uuid)
-            replica.diverged_gtids |= diverged_gtids
+            replica.add_diverged(diverged_gtids, 0)
             since = epoch != replica.epoch
-            errant = (gtids & replica.applied if since else gtids) - has
+            errant = (gtids & replica.may_have_kept if since else gtids) - has
             if self.group and errant:
                 # Any member may be the first to have applied what all have agreed on; the group
                 # keeps out who has others.
@@ -850,7 +871,7 @@ class Topology:
             for tsid in replica.errant.tsids:
                 if tsid.startswith(self.primary.uuid):
                     found = GtidSet({tsid: replica.errant.intervals(tsid)})
-                    replica.diverged_gtids |= found
+                    replica.add_diverged(found, 0 if since else binary_log)
                     if not since:
                         replica.regained -= found  # that is no older than what is known of it
                     elif replica.lost_running:

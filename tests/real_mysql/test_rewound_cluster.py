@@ -32,6 +32,12 @@ def readers(running: RunningProxy, reads: int) -> set[str]:
     return found
 
 
+def looks(replica: RealServer) -> int:
+    """How often the monitor has asked for its binary log, as it does while it has diverged."""
+    sql = "SHOW GLOBAL STATUS LIKE 'Com_show_binary_log_status'"
+    return int(replica.query(sql)[0][1])
+
+
 def rewind(cluster: Cluster, running: RunningProxy, order: str) -> None:
     """Take the GTIDs of all servers, and write some of their names again."""
     primary, replicas = cluster.primary, cluster.replicas
@@ -83,6 +89,44 @@ def test_a_replica_that_has_all_names_again_before_anybody_has_looked_is_used_ag
     cluster.wait_caught_up()
     eventually(lambda: running.stderr.count(AGAIN) == len(replicas))
     eventually(lambda: {replica.address for replica in replicas} <= readers(running, 4))
+
+
+def test_a_replica_that_was_reset_before_the_primary_lost_something_stays_out_of_use(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    """Its binary log began anew, but what it has now are the old primary's transactions."""
+    primary, replicas = cluster.primary, cluster.replicas
+    primary.query("DROP TABLE IF EXISTS app.rewound")
+    primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
+    write(primary, NEW)
+    cluster.wait_caught_up()
+    for replica in replicas:
+        replica.query("FLUSH BINARY LOGS")
+    running = proxy(monitor_interval="50ms")
+    assert not {replica.address for replica in replicas}.isdisjoint(readers(running, 4))
+    cluster.wait_caught_up()
+    copy = primary.gtid_executed
+    for replica in replicas:
+        replica.query("STOP REPLICA")
+        replica.query("RESET BINARY LOGS AND GTIDS")
+        replica.query(f"SET GLOBAL gtid_purged = '{copy}'")
+        replica.query("START REPLICA")
+    write(primary, NEW)
+    cluster.wait_caught_up()
+    eventually(lambda: {replica.address for replica in replicas} <= readers(running, 4))
+    cluster.wait_caught_up()
+    for replica in replicas:
+        replica.query("STOP REPLICA")
+    primary.query("RESET BINARY LOGS AND GTIDS")
+    primary.query(f"SET GLOBAL gtid_purged = '{copy}'")
+    write(primary, 1)
+    eventually(lambda: running.stderr.count(DIVERGED) == len(replicas))
+    before = [looks(replica) for replica in replicas]
+    write(primary, 10 * NEW)  # all names again
+    for replica, had in zip(replicas, before, strict=True):
+        eventually(lambda r=replica, had=had: looks(r) > had + 3 or AGAIN in running.stderr)
+    assert AGAIN not in running.stderr
+    assert {replica.address for replica in replicas}.isdisjoint(readers(running, 4))
 
 
 @pytest.mark.parametrize(

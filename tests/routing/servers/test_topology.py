@@ -548,8 +548,8 @@ def test_a_binary_log_that_begins_anew_tells_of_a_reset_that_nobody_saw(
 ) -> None:
     first, _ = topology.replicas
     first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
-    first.binary_log = 7
-    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
+    answer = Held(first, V, EMPTY, first.epoch, binary_log=7)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
     first.observe(V, STARTED, gtids(f"{U}:1-20"), first.applied)
     assert not first.regained, "it has all that it had"
     first.take_binary_log(number)
@@ -557,6 +557,46 @@ def test_a_binary_log_that_begins_anew_tells_of_a_reset_that_nobody_saw(
     assert first.has_diverged is diverged
     first.observe(V, STARTED_AGAIN, gtids(f"{U}:1-20"), first.applied)
     assert first.binary_log == 0, "it may have got another one"
+
+
+@pytest.mark.parametrize("more", [f"{U}:1-9", f"{U}:1-10"])
+def test_a_binary_log_that_began_anew_before_a_loss_acquits_nobody(
+    topology: Topology, more: str
+) -> None:
+    """It was reset, and given what the primary had then. Later the primary loses some of that."""
+    first, _ = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    first.take_binary_log(7)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
+    first.take_binary_log(1)
+    first.judge_regained(gtids(f"{U}:1-9"), EMPTY)
+    assert first.has_diverged
+    first.take_binary_log(7)
+    answer = Held(first, V, gtids(more), first.epoch)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
+    first.take_binary_log(1)
+    first.judge_regained(gtids(more), EMPTY)
+    assert first.has_diverged is (more == f"{U}:1-10"), "only what was found before it was reset"
+
+
+@pytest.mark.parametrize("how", ["left", "distrusted"])
+@pytest.mark.parametrize("early", [False, True])
+def test_what_a_replica_may_have_still_counts_until_it_says_that_it_has_not(
+    topology: Topology, how: str, early: bool
+) -> None:
+    """It is removed, or says that it lacks something. The primary is compared before it is asked."""
+    first, _ = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    held = topology.held_by_replicas()
+    if how == "left":
+        topology.remove_replica(first)
+    else:
+        first.distrust(first.epoch)
+    topology.compare(held if early else topology.held_by_replicas(), gtids(f"{U}:1-2"))
+    if how == "left":
+        topology.add_replica(first)
+    first.observe(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    assert first.diverged_gtids == gtids(f"{U}:3-5")
 
 
 def test_who_was_reset_once_more_is_asked_once_more(topology: Topology) -> None:
