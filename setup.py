@@ -77,11 +77,14 @@ class BuildCompiled(build_ext):
         built = mypycify(modules, group_name=NAME, opt_level="3", debug_level="1", multi_file=True)
         # On paper they may be distutils' own.
         extensions = cast("list[Extension]", built)
-        for extension in extensions:
-            extension.extra_compile_args.extend(flag for flag in CALLS if compiler_works(flag))
-            if is_gcc() and compiler_works(ACROSS_FILES):  # else that depends on the linker
-                extension.extra_compile_args.append(ACROSS_FILES)
-                extension.extra_link_args += [ACROSS_FILES, "-O3"]
+        flags = [flag for flag in CALLS if compiler_works(flag)]
+        link_flags = []
+        if is_gcc() and compiler_works(ACROSS_FILES):  # else that depends on the linker
+            flags.append(ACROSS_FILES)
+            link_flags = [ACROSS_FILES, "-O3"]
+        for extension in extensions:  # mypycify gives all of them one list
+            extension.extra_compile_args = [*extension.extra_compile_args, *flags]
+            extension.extra_link_args = [*extension.extra_link_args, *link_flags]
         self.distribution.ext_modules = [*extensions]
         command = BuildInParallel(self.distribution)  # this one's options are settled
         command.inplace, command.force = self.inplace, self.force
