@@ -584,7 +584,7 @@ def test_a_binary_log_that_began_anew_before_a_loss_acquits_nobody(
 def test_what_a_replica_may_have_still_counts_until_it_says_that_it_has_not(
     topology: Topology, how: str, early: bool
 ) -> None:
-    """It is removed, or says that it lacks something. The primary is compared before it is asked."""
+    """It is removed, or lacks something as it says; the primary is compared before it is asked."""
     first, _ = topology.replicas
     first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
     held = topology.held_by_replicas()
