@@ -90,7 +90,7 @@ class ExecutedGtids:
 
 
 async def _binary_log_number(connection: ServerConnection, deadline: float) -> int:
-    """That of a server's newest file; 0 if it does not say so in time. Ends the connection."""
+    """That of a server's newest file; 0 if it does not say in time. Ends the connection."""
     try:
         async with asyncio.timeout_at(deadline):
             return (await binary_log(connection)).number

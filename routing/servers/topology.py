@@ -437,17 +437,16 @@ class Server:
         """What it has proved in this epoch, and what it had before that and may have still."""
         return self.applied | self._mistaken
 
-    def add_diverged(self, gtids: GtidSet, binary_log: int) -> None:
+    def add_diverged(self, gtids: GtidSet, binary_log: int | None) -> None:
         """It has transactions of its own under names that the primary gives.
 
         Args:
             gtids: these names.
-            binary_log: the number of the newest file of its binary log, asked when the primary had
-                lost its own; 0 if unknown. An older one does not tell of a reset since.
+            binary_log: as of `Held`. An older one does not tell of a reset since.
         """
-        if not gtids <= self.diverged_gtids:
+        if binary_log is not None or not gtids <= self.diverged_gtids:
             self.diverged_gtids |= gtids
-            self.binary_log = binary_log
+            self.binary_log = binary_log or 0
 
     def judge_regained(self, executed: GtidSet, purged: GtidSet) -> None:
         """Judge what it has regained, by `gtid_executed` and `gtid_purged`, read in this order.
@@ -589,14 +588,15 @@ class Held(NamedTuple):
         uuid: its `server_uuid` then.
         gtids: what it had, or was about to have.
         epoch: its `Server.epoch` then.
-        binary_log: the number of the newest file of its binary log, asked after that; 0 if unknown.
+        binary_log: the number of the newest file of its binary log, asked after that, and after the
+            primary may have lost something; 0 if unknown. None: it has lost nothing since.
     """
 
     replica: Server
     uuid: str
     gtids: GtidSet
     epoch: int
-    binary_log: int = 0
+    binary_log: int | None = None
 
 
 class Topology:
@@ -817,23 +817,25 @@ class Topology:
         for server in self.watched:
             server.diverged_before = diverged_gtids
 
-    def held_by_replicas(self, answers: Iterable[Held] = ()) -> list[Held]:
+    def held_by_replicas(self, answers: Iterable[Held] | None = None) -> list[Held]:
         """What each replica has, or may have kept; for `compare`, before the primary is asked.
 
         So have those that stand by, which are compared before they are used.
 
         Args:
-            answers: what replicas have said just now that they have or are about to have. Whoever
-                has begun anew since then has not proved that again, so it stays with its epoch.
+            answers: what replicas have said just now that they have or are about to have, since a
+                term of the primary begins; None while one lasts. Whoever has begun anew since then
+                has not proved that again, so it stays with its epoch.
         """
+        unasked = None if answers is None else 0
         held = {
             (replica, replica.epoch): Held(
-                replica, replica.uuid, replica.may_have_kept, replica.epoch
+                replica, replica.uuid, replica.may_have_kept, replica.epoch, unasked
             )
             for replica in (*self.replicas, *self.standby)
         }
         earlier = []
-        for answer in answers:
+        for answer in answers or ():
             key = (answer.replica, answer.epoch)
             if key in held:
                 held[key] = answer._replace(gtids=held[key].gtids | answer.gtids)
@@ -854,7 +856,8 @@ class Topology:
             if uuid != replica.uuid:
                 continue  # a crash may have left some of it; another server has none of it
             replica.compared = bool(uuid)
-            replica.add_diverged(diverged_gtids, 0)
+            if diverged_gtids:
+                replica.add_diverged(diverged_gtids, 0)
             since = epoch != replica.epoch
             errant = (gtids & replica.may_have_kept if since else gtids) - has
             if self.group and errant:

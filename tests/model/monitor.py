@@ -57,7 +57,13 @@ class Monitor:
         if purpose == "track":
             link.tracked()
             return
+        kept = link.epoch >= 0
+        had_diverged = server.has_diverged
         link.identified(answer, proxy.start_slack)
+        if had_diverged and kept:
+            server.take_binary_log(answer.binary_log)
+        if server.regained:
+            server.judge_regained(answer.gtids, answer.purged)
         server.keeps_order(answer.ordered, link.asked_at, proxy.now())
         server.set_reachable()
         topology = proxy.topology

@@ -31,6 +31,7 @@ from routing.session.session import Session
 from tests.model import session
 from tests.model.keeper import Keeper
 from tests.model.links import Link
+from tests.model.monitor import Monitor
 from tests.model.options import FOLLOWED, WEIGHTS, Options
 from tests.model.proxy import Proxy
 from tests.model.reads import Reads
@@ -40,7 +41,7 @@ from tests.model.terms import PrimaryEpoch
 
 if TYPE_CHECKING:
     from routing.request.step import Step
-    from tests.model.wires import Command
+    from tests.model.wires import Answer, Command
 
 Patch = Callable[["pytest.MonkeyPatch"], None]
 
@@ -571,6 +572,36 @@ def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None
         return found
 
     patch.setattr(Server, "observe", acquit)
+
+
+@_mutant(
+    **_STRAYED, often=("restore_primary", "rebuild_replica", "look"), seldom=("repair",), seed=251
+)
+def acquit_a_replica_by_a_reset_before_the_loss(patch: pytest.MonkeyPatch) -> None:
+    answered = Monitor._answered
+
+    def remembering(self: Monitor, link: Link, answer: Answer) -> None:
+        answered(self, link, answer)
+        link.server.binary_log = max(link.server.binary_log, answer.binary_log)
+
+    def keeping(self: Server, gtids: GtidSet, binary_log: int) -> None:
+        self.diverged_gtids |= gtids
+
+    patch.setattr(Monitor, "_answered", remembering)
+    patch.setattr(Server, "add_diverged", keeping)
+
+
+@_mutant(
+    **_STRAYED, often=("restore_primary", "rebuild_replica", "look"), seldom=("repair",), seed=2099
+)
+def let_a_number_stand_when_the_same_is_lost_again(patch: pytest.MonkeyPatch) -> None:
+    add = Server.add_diverged
+
+    def if_new(self: Server, gtids: GtidSet, binary_log: int | None) -> None:
+        if not gtids <= self.diverged_gtids:
+            add(self, gtids, binary_log)
+
+    patch.setattr(Server, "add_diverged", if_new)
 
 
 @_mutant(**_STRAYED, often=("restore_primary", "repair", "look", "delay"), seed=31)

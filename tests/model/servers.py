@@ -70,6 +70,8 @@ class Mysql:
         started: when it started, s.
         source: the server from which it replicates; None for the primary.
         binlog: the transactions that it flushed, in order.
+        files: the number of its newest binary log file.
+        purged: @@GLOBAL.gtid_purged.
         state: what a read sees, by register.
         executed: @@GLOBAL.gtid_executed.
         relay: transactions that were received and are not applied yet.
@@ -87,6 +89,8 @@ class Mysql:
         self.started = 0.0
         self.source: Mysql | None = None
         self.binlog: list[Transaction] = []
+        self.files = 2  # it was started before
+        self.purged = EMPTY
         self.state: dict[int, int] = {}
         self.executed = EMPTY
         self.relay: list[Transaction] = []
@@ -249,6 +253,7 @@ class Mysql:
     def restart(self, now: float, lost: int) -> None:
         """Start again, without the last `lost` transactions, which were not on disk."""
         self.up = True
+        self.files += 1
         if lost:
             del self.binlog[-lost:]
         self._recover(now)
@@ -260,9 +265,13 @@ class Mysql:
         return self.up and self.source is not None and bool(self.binlog) and not self.is_committing
 
     def rebuild(self, lost: int, noticed_from: float) -> None:
-        """Lose the last `lost` transactions while running on, with all connections open."""
+        """Lose the last `lost` transactions while running on, with all connections open.
+
+        It is given older data: RESET BINARY LOGS AND GTIDS, and SET GLOBAL gtid_purged.
+        """
         del self.binlog[-lost:]
         self._take_stock()
+        self.files, self.purged = 1, self.executed
         self.follow(self.source)
         self.noticed_from = noticed_from
 
@@ -352,6 +361,8 @@ class Mysql:
                 owned=self.owned,
                 uuid=self.uuid,
                 started=self.started,
+                binary_log=self.files,
+                purged=self.purged,
                 ordered=self.ordered,
             )
         still = None if command.proved is None else command.proved <= self.executed

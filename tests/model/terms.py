@@ -109,7 +109,7 @@ class PrimaryEpoch:
             link.identified(answer, self._proxy.start_slack)
             server = link.server
             having = answer.gtids | answer.owned
-            self._answers.append(Held(server, server.uuid, having, link.epoch))
+            self._answers.append(Held(server, server.uuid, having, link.epoch, answer.binary_log))
         link.close()
         self._asked.remove(link)
         self._ask_primary()

@@ -78,6 +78,8 @@ class Answer:
         uuid: for `identity`.
         started: for `identity`, s.
         still: for `confirmed` and `waited`: whether it still has the set; None if not asked.
+        binary_log: for `identity`: the number of the newest file of its binary log.
+        purged: for `identity`: @@GLOBAL.gtid_purged.
         ordered: for `identity`, `confirmed` and `waited`: replica_preserve_commit_order.
         excused: for `rows`: the read was sent before the proxy had to know that the server was
             changed.
@@ -92,6 +94,8 @@ class Answer:
     tracker: GtidSet | None = None
     uuid: str = ""
     started: float = 0.0
+    binary_log: int = 0
+    purged: GtidSet = EMPTY
     still: bool | None = None
     ordered: bool = True
     excused: bool = False

@@ -579,6 +579,18 @@ def test_a_binary_log_that_began_anew_before_a_loss_acquits_nobody(
     assert first.has_diverged is (more == f"{U}:1-10"), "only what was found before it was reset"
 
 
+def test_the_same_lost_once_more_is_found_once_more(topology: Topology) -> None:
+    """It was reset and got the names from the primary, which loses them again."""
+    first, _ = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    answer = Held(first, V, EMPTY, first.epoch, binary_log=7)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
+    answer = Held(first, V, gtids(f"{U}:1-9"), first.epoch, binary_log=1)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
+    first.take_binary_log(1)
+    assert not first.regained
+
+
 @pytest.mark.parametrize("how", ["left", "distrusted"])
 @pytest.mark.parametrize("early", [False, True])
 def test_what_a_replica_may_have_still_counts_until_it_says_that_it_has_not(
