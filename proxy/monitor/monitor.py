@@ -401,7 +401,7 @@ class Monitor:
         self._limit.forget(server)
         shared.metrics.lagging(server.name, None)
         if shared.primary_epoch.has_begun():
-            shared.primary_epoch.judge(held, identity)
+            shared.primary_epoch.judge(held, identity.executed | identity.owned)
         else:
             await shared.primary_epoch.begin(connection, login(shared.config))
         if not server.gtids:

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING
 from protocol.gtid import EMPTY
 
 if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
-    from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.shared.executed_gtids import ExecutedGtids
     from proxy.shared.sessions import Sessions
@@ -117,7 +117,7 @@ class PrimaryEpoch:
             if topology.term != term:
                 return
             has = identity.executed | topology.committed(identity.owned)
-            self.judge(held, identity)
+            self.judge(held, identity.executed | identity.owned)
             reported = EMPTY
             for scope, required, doubted in before:
                 if scope.term != term:
@@ -135,12 +135,23 @@ class PrimaryEpoch:
         topology.observations.clear()  # what is lost is in none of those that follow
         self._begun = term
 
-    def judge(self, held: list[Held], identity: Identity) -> None:
-        """Compare what replicas had before the primary was asked with what it said."""
+    def on_reset(self, server: Server) -> None:
+        """A server has done RESET BINARY LOGS AND GTIDS for a client; is it the primary still?
+
+        From its next transaction on it gives the same GTIDs again. Its sessions go on, so that does
+        not wait for a login: nothing of what replicas have is the primary's now.
+        """
+        topology = self._topology
+        if server is topology.primary and server.gtids:
+            server.distrust(server.epoch)
+            self.judge(topology.held_by_replicas(), EMPTY)
+
+    def judge(self, held: list[Held], has: GtidSet) -> None:
+        """Compare what replicas had before the primary was asked with what it has, or commits."""
         watched = self._topology.watched
         held = [entry for entry in held if entry.replica in watched]
         known = {entry.replica: entry.replica.errant for entry in held}
-        self._topology.compare(held, identity.executed | identity.owned)
+        self._topology.compare(held, has)
         if self._kept_scopes is not None:
             self._kept_scopes.on_compared()
         for replica, errant in known.items():

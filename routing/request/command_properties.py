@@ -32,6 +32,11 @@ _LOGINS: Final = re.compile(
 )
 """The same, and what changes rights, schemas, or the values that sessions begin with."""
 
+_RESET: Final = re.compile(
+    rb"\s*RESET\s+(?:[A-Z\s,]+,\s*)?(?:BINARY\s+LOGS\s+AND\s+GTIDS|MASTER)\b", re.IGNORECASE
+)
+"""RESET BINARY LOGS AND GTIDS, before 8.2 RESET MASTER, if no comment is in the way."""
+
 _EXPLAINING: Final = (StatementReason.METADATA, StatementReason.PLAN)
 """Reads that may name a table without reading it."""
 
@@ -63,6 +68,11 @@ def changes_logins(command: Command, outcome: CommandOutcome) -> bool:
     if assignments and any(assignment.scope in ("global", "persist") for assignment in assignments):
         return True
     return statement.reason in OF_ACCOUNTS and _names(command, _LOGINS)
+
+
+def takes_gtids(sql: bytes) -> bool:
+    """Whether a statement takes all its GTIDs from a server, for certain."""
+    return _RESET.match(sql) is not None
 
 
 def _names(command: Command, words: re.Pattern[bytes]) -> bool:

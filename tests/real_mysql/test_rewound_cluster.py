@@ -148,3 +148,31 @@ def test_a_cluster_that_was_rewound_is_used_again(
     eventually(lambda: running.stderr.count(AGAIN) == running.stderr.count(DIVERGED))
     eventually(lambda: {replica.address for replica in cluster.replicas} <= readers(running, 4))
     assert running.stderr.count(AGAIN) == running.stderr.count(DIVERGED)
+
+
+def test_names_that_a_statement_through_the_proxy_took_are_not_looked_for(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    """The replicas have the names that the primary gives next, and not what it writes."""
+    primary, replicas = cluster.primary, cluster.replicas
+    primary.query("DROP TABLE IF EXISTS app.rewound")
+    primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
+    primary.query("GRANT RELOAD ON *.* TO app")
+    write(primary, NEW)
+    cluster.wait_caught_up()
+    running = proxy(monitor_interval="60s")
+    with closing(running.connect()) as first, closing(running.connect()) as other:
+        for replica in replicas:
+            replica.query("STOP REPLICA")
+        with first.cursor() as cursor:
+            cursor.execute("RESET BINARY LOGS AND GTIDS")
+        for rows, client in ((NEW + 1, other), (NEW + 2, first)):
+            with client.cursor() as cursor:
+                cursor.execute("INSERT INTO rewound VALUES ()")
+                cursor.execute("SELECT COUNT(*) FROM rewound")
+                assert cursor.fetchall() == ((rows,),)
+    for replica in replicas:
+        replica.query("RESET BINARY LOGS AND GTIDS")
+        replica.query("RESET REPLICA")
+        replica.query("START REPLICA")
+    cluster.wait_caught_up()

@@ -22,6 +22,7 @@ from routing.request.trackers import TRACKS_ALL, UNSURE, TrackerReader
 from routing.session.prepared import PreparedHandle
 from routing.sql.early_errors import changes_nothing
 from routing.sql.session_locks import PinReason
+from routing.sql.statement import StatementReason
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -346,6 +347,15 @@ class CommandEffects:
             settings.restore()
         if not told_later:
             self.judge_names(connection, command, outcome, doubted=False)
+        if statement is not None and statement.reason is StatementReason.ADMINISTRATION:
+            self._follow_administration(connection.server, command)
+
+    def _follow_administration(self, primary: Server, command: Command) -> None:
+        """An administrative statement ended well: tell who relies on what it changed."""
+        prepared = command.prepared
+        sql = text_of(command, self._query_attributes) if prepared is None else prepared.sql
+        if command_properties.takes_gtids(sql):
+            self._shared.primary_epoch.on_reset(primary)
 
     def _apply_error(self, command: Command, outcome: CommandOutcome) -> None:
         state = self._state

@@ -49,3 +49,19 @@ def test_a_definition_that_is_too_long_to_be_kept_may_have_changed_them() -> Non
     command = execution(b"CREATE TABLE t (a INT)", b"")
     assert command_properties.changes_passwords(command)
     assert command_properties.changes_logins(command, CommandOutcome(command))
+
+
+@pytest.mark.parametrize(
+    ("sql", "taken"),
+    [
+        (b"RESET BINARY LOGS AND GTIDS", True),
+        (b" reset\tmaster TO 5", True),
+        (b"RESET REPLICA ALL,\n BINARY  LOGS AND GTIDS", True),
+        (b"RESET REPLICA ALL FOR CHANNEL 'master'", False),
+        (b"RESET PERSIST IF EXISTS master", False),
+        (b"RESET REPLICA -- and then RESET MASTER", False),
+        (b"FLUSH TABLES /* RESET MASTER */", False),
+    ],
+)
+def test_which_statements_take_gtids_for_certain(sql: bytes, taken: bool) -> None:
+    assert command_properties.takes_gtids(sql) is taken
