@@ -321,6 +321,7 @@ def _show(tokens: Tokens) -> Verdict:
         found = _SHOW.get(words[index], UNKNOWN)
     # Behind WHERE there can be any expression.
     touched = query.scan(tokens, index, len(tokens))
+    touched |= query.schema_behind((b"FROM", b"IN"), words[index:])
     if touched & query.UNKNOWN_FUNCTION or found.kind is READ:
         return query.query_verdict(touched | query.METADATA)
     return found
@@ -337,7 +338,9 @@ def _explain(tokens: Tokens) -> Verdict:
     if words[index] in _DML_WORDS:
         found = _explain_dml(tokens, index, b"ANALYZE" in options)
     elif words[index] in _QUERY_WORDS:
-        found = query.query_verdict(query.scan(tokens, index, len(tokens)))
+        touched = query.scan(tokens, index, len(tokens))
+        touched |= query.schema_behind((b"SCHEMA", b"DATABASE"), options)
+        found = query.query_verdict(touched)
         if found.kind is READ and found.reason is not StatementReason.METADATA:
             found = found._replace(reason=StatementReason.PLAN)
     else:

@@ -5,6 +5,8 @@ at the grammar: a text that the grammar does not allow is refused by the server,
 nothing of it.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from routing.sql.lexer import CALLED, PUNCTUATION, QUOTED, VARIABLE, WORD, Tokens
@@ -199,6 +201,14 @@ def _schema(tokens: Tokens, index: int, name: bytes) -> int:
     if name == b"INFORMATION_SCHEMA":
         view = tokens.words[index + 2].strip(b'`"').upper()
         return METADATA if view in _REPLICATED_METADATA else SERVER_STATE
+    return 0
+
+
+def schema_behind(keywords: tuple[bytes, ...], words: Sequence[bytes]) -> int:
+    """What the schema touches that a statement names apart from its tables, behind a keyword."""
+    for keyword, name in pairwise(words):
+        if keyword in keywords and name.strip(b'`"').decode("latin1").lower() in SERVER_SCHEMAS:
+            return SERVER_STATE
     return 0
 
 

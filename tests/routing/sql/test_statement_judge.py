@@ -141,7 +141,10 @@ DIFFERENCES = [
         "with a table in it, it must also see what the session wrote",
     ),
     (r"^(?:explain|describe) (?:update|delete)", "write", "session", "executes nothing"),
-    (r"^show columns from mysql\.", "read", "session", "that schema is each server's own"),
+    (
+        *(r"^show .* (?:from|in) (?:mysql|performance_schema)\b", "read", "session"),
+        "that schema is each server's own",
+    ),
     (r"^set password", "session", "write", "changes an account"),
     (r"^set$", "session", "write", "is no statement"),
     (r"^explain t set", "read", "write", "is no statement"),
