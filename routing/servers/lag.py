@@ -189,6 +189,7 @@ class Lag:
         self.transported: list[tuple[str, Span]] = []
         self.disordered = False
         self._kept: dict[tuple[str, str], _Source] = {}
+        self._direct: frozenset[tuple[str, str]] = frozenset()  # channels and immediate sources
         self._shown: frozenset[tuple[str, str]] = frozenset()
         self._epoch = -1
         self._now_us = 0
@@ -223,6 +224,7 @@ class Lag:
         """
         begins = epoch != self._epoch
         channels = {receiver.channel: receiver for receiver in look.receivers}
+        self._direct = frozenset((entry.channel, entry.source) for entry in look.receivers)
         if begins:
             self._epoch = epoch
             self._kept.clear()
@@ -282,7 +284,11 @@ class Lag:
         """
         if self.disordered:
             return 0.0
-        waits = (source.waits for source in self.sources if source.source == primary)
+        waits = (
+            self._since_commit(primary, source.channel, source.hop_waits, source.waits)
+            for source in self.sources
+            if source.source == primary
+        )
         return max((span.least_us for span in waits if span is not None), default=0) / 1e6
 
     def applied_after(self, transactions: Iterable[Transaction], primary: str) -> list[float]:
@@ -291,11 +297,22 @@ class Lag:
         Of those whose clocks are known; none where timestamps contradict each other.
         """
         spans = (
-            transaction.end_to_end
+            self._since_commit(
+                primary, transaction.channel, transaction.last_hop, transaction.end_to_end
+            )
             for transaction in transactions
             if transaction.stamped.source == primary and not self.disordered
         )
         return [span.least_us / 1e6 for span in spans if span is not None and span.is_known]
+
+    def _since_commit(
+        self, source: str, channel: str, hop: Span | None, whole: Span | None
+    ) -> Span | None:
+        """Which of the two counts from the commit on a source, as far as that is told.
+
+        Its original timestamps may be another server's, whose binary log was replayed there.
+        """
+        return hop if hop is not None and (channel, source) in self._direct else whole
 
     def _contradicts(self, channel: str) -> bool:
         """Whether a source's timestamps are wrong, unless it is silent and others' are right.
@@ -374,12 +391,16 @@ class Lag:
             waits = hop_waits = Span(0) if is_known else None
         if behind is not None and _has(behind.missing, source):
             known = Span(behind.us)
-            waits = known if waits is None else max(waits, known, key=lambda span: span.us)
+            waits = _longer(waits, known)
             if receiver.source == source:
-                hop_waits = waits
+                hop_waits = _longer(hop_waits, known)
             elif hop_waits is not None and not hop_waits.us:
                 hop_waits = None  # this hop or an earlier one may be stuck
         return SourceLag(receiver.channel, source, waits, hop_waits, kept.applied, kept.transport)
+
+
+def _longer(span: Span | None, known: Span) -> Span:
+    return known if span is None else max(span, known, key=lambda entry: entry.us)
 
 
 def _oldest(commits: list[int | None], look: Look, own: Clock, source: Clock | None) -> Span | None:

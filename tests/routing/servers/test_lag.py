@@ -356,6 +356,30 @@ class TestDelays:
         assert not lag.lacks_for(A)
         assert lag.applied_after(new, A) == []
 
+    @pytest.mark.parametrize(("source", "delay"), [(A, 0.5), (B, 86401.5)])
+    def test_a_replayed_transaction_counts_from_the_primarys_commit_where_that_is_told(
+        self, source: str, delay: float
+    ) -> None:
+        """Its original commit is that of the server whose log is replayed on the primary."""
+        lag = Lag()
+        take(lag, look(0, "", "", source=source))
+        replayed = stamped(1, original=-86400.0, immediate=1.0, ended=1.5)
+        new = lag.take(
+            look(2, f"{A}:1", f"{A}:1", applied(replayed), source=source), 1, SAME, CLOCKS
+        )
+        assert lag.applied_after(new, A) == [delay]
+
+    @pytest.mark.parametrize(("age", "lacks"), [(0.5, 1.0), (1.25, 1.25)])
+    def test_so_it_does_while_it_waits(self, age: float, lacks: float) -> None:
+        lag = Lag()
+        behind = Behind(A, GtidSet.parse(f"{A}:1"), round(age * 1e6))
+        replayed = stamped(1, original=-86400.0, immediate=2.0, ended=2.5)
+        take(lag, look(3, f"{A}:1", "", queued=replayed), behind)
+        assert lag.lacks_for(A) == lacks
+        (found,) = lag.sources
+        assert found.waits == Span(86403_000_000)
+        assert found.hop_waits == Span(round(lacks * 1e6))
+
 
 class TestUnmeasured:
     def test_is_not_0(self) -> None:
