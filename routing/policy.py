@@ -395,7 +395,12 @@ def _among_replicas(  # noqa: C901, PLR0912 one walk over the replicas, behind e
         if not patient and now < server.behind_until:
             continue
         since = requirement.since(now)
-        if patient or server.will_have(since, now, rules.wait_budget):
+        if patient or (
+            server.will_have(since, now, rules.wait_budget)
+            and not server.missing_gtids.hold_back(
+                required if less is None else less.remaining, applied, now
+            )
+        ):
             wait = server.expected_wait(since, now) if weighs else server.predicted_wait(since, now)
             if wait < shortest or (patient and nearest is None):
                 shortest = wait

@@ -49,6 +49,8 @@ def record_wait(
         return server.add_proof(gtids, epoch, sent_at)
     if result == "timeout":
         server.timed_out(now, now - changed_at, seconds)
+        if gtids is not None and not decision.is_brief:
+            server.missing_gtids.on_timeout(gtids - server.applied, seconds, now)
         if requirement.rules.is_auto:
             server.answer_times.timed_out(now - changed_at, now)
     return False

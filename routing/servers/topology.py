@@ -13,6 +13,7 @@ from routing.servers.filters import Filters
 from routing.servers.host_addresses import HostAddresses
 from routing.servers.lag import Lag
 from routing.servers.lateness import LATE_S, Lateness
+from routing.servers.missing_gtids import MissingGtids
 from routing.servers.observations import Observations, Staleness
 from routing.servers.placement import Placement
 from routing.servers.primary_share import PrimaryShare
@@ -146,6 +147,7 @@ class Server:
         answer_times: how soon it answers, as reads at ``wait-budget = auto`` have met.
         apply_delay: how soon it has a write, as WAITs and the monitor have met.
         lateness: whether it has been late for a while.
+        missing_gtids: what WAITs ran out for, again and again.
         tier: those of a lower number are asked first (`Placement`).
     """
 
@@ -203,6 +205,7 @@ class Server:
         self.answer_times: Final = AnswerTimes()
         self.apply_delay: Final = ApplyDelay()
         self.lateness: Final = Lateness()
+        self.missing_gtids: Final = MissingGtids()
         self._down_backoff = _BACKOFF_FIRST_S
         self._started = (0.0, 0.0)
         self._unordered_at = 0.0

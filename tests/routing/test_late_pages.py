@@ -19,6 +19,8 @@ from routing.sql.statement import Statement, StatementClass, StatementReason
 from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
+LOST = "22222222-2222-2222-2222-222222222222"
+_WAITED = Proof.WAITED
 _READ = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
 _BUDGET = 0.25
 _ANSWER_S = 0.0005
@@ -112,6 +114,41 @@ def test_a_replica_whose_progress_nobody_watches_is_read_again_after_a_stop() ->
             reached.append(now)
     assert [at for at in reached if 1010.0 < at < 1025.0]
     assert reached[-1] > now - 1.0
+
+
+def test_what_never_comes_to_a_replica_is_waited_for_ever_more_rarely() -> None:
+    """The primary was given a `gtid_purged`; the replica has all else within milliseconds."""
+    topology = Topology("primary:1", ["replica:1"], fallback_rate=1e9)
+    topology.primary.observe(U, (0, 0), EMPTY, EMPTY)
+    (replica,) = topology.replicas
+    replica.observe("uuid", (0, 0), EMPTY, EMPTY)
+    session = Session(
+        Rules(Level.STRONG, Scope.CONNECTION, _BUDGET, TimeoutPolicy.PRIMARY), 0, term=1
+    )
+    now, begun = 1000.0, []
+    for number in range(1, 2401):
+        now += 0.1
+        others = gtids(f"{U}:1-{number}")
+        replica.applied_after(0.003, 0.003, now)  # as a session that reads what it wrote finds
+        replica.add_proof(others, replica.epoch)
+        probed = others | gtids(f"{LOST}:1-5")
+        requirement = Requirement(session.rules, session.own_scope, probed, probed)
+        decision = choose(session, _READ, topology, now, requirement)
+        if decision.proof is _WAITED:
+            if not decision.is_brief:
+                begun.append(now)
+            sent_at, now = now, now + min(_BUDGET, decision.wait_limit)
+            record_wait(
+                decision, "timeout", requirement, replica.epoch, sent_at, now - sent_at, now
+            )
+    assert len(begun) < 20
+    assert len([at for at in begun if at > now - 100.0]) < 5
+    # Another such set, of which it has all, or that nobody has waited for, is waited for.
+    for other in (f"{U}:1-9999", f"{U}:1-9999,{LOST}:9"):
+        probed = gtids(other)
+        requirement = Requirement(session.rules, session.own_scope, probed, probed)
+        replica.add_proof(gtids(f"{U}:1-2400"), replica.epoch)
+        assert choose(session, _READ, topology, now + 0.1, requirement).is_brief is False
 
 
 @pytest.mark.parametrize("seed", range(5))
