@@ -144,7 +144,7 @@ class PrimaryEpoch:
         topology = self._topology
         if server is topology.primary and server.gtids:
             server.distrust(server.epoch)
-            self.judge(topology.held_by_replicas(), EMPTY)
+            self.judge(topology.held_by_replicas([]), EMPTY)
 
     def judge(self, held: list[Held], has: GtidSet) -> None:
         """Compare what replicas had before the primary was asked with what it has, or commits."""
