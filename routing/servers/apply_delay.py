@@ -7,7 +7,6 @@ shortest. One delay that was out of the ordinary is forgotten after a few others
 nothing is proved by them.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from math import inf
 from typing import Final
@@ -29,7 +28,7 @@ class ApplyDelay:
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self._delays: Final[deque[float]] = deque(maxlen=_KEPT)
+        self._delays: Final[list[float]] = []  # the oldest first
         self._missing = 0.0  # that of a write which is not there yet is longer
         self._met_at = -inf
         self._is_measured = False  # by the monitor
@@ -69,10 +68,19 @@ class ApplyDelay:
 
     def _add(self, delay: float, now: float) -> None:
         self._forget_old(now)
+        if len(self._delays) == _KEPT:
+            self._delays.pop(0)
         self._delays.append(delay)
-        self._mean = sum(self._delays) / len(self._delays)
-        self._longest = max(self._delays)
-        self._shortest = min(self._delays)
+        total, longest, shortest = 0.0, delay, delay
+        for kept in self._delays:  # each read that waits does this; sum, min and max cost more
+            total += kept
+            if kept > longest:
+                longest = kept
+            elif kept < shortest:
+                shortest = kept
+        self._mean = total / len(self._delays)
+        self._longest = longest
+        self._shortest = shortest
         self._missing = 0.0
         self._met_at = now
 
