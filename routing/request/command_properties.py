@@ -33,7 +33,7 @@ _LOGINS: Final = re.compile(
 """The same, and what changes rights, schemas, or the values that sessions begin with."""
 
 _RESET: Final = re.compile(
-    rb"\s*RESET\s+(?:[A-Z\s,]+,\s*)?(?:BINARY\s+LOGS\s+AND\s+GTIDS|MASTER)\b", re.IGNORECASE
+    rb"\s*RESET\s++(?:[A-Z\s,]+,\s*)?(?:BINARY\s+LOGS\s+AND\s+GTIDS|MASTER)\b", re.IGNORECASE
 )
 """RESET BINARY LOGS AND GTIDS, before 8.2 RESET MASTER, if no comment is in the way."""
 

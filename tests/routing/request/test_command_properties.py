@@ -61,6 +61,8 @@ def test_a_definition_that_is_too_long_to_be_kept_may_have_changed_them() -> Non
         (b"RESET PERSIST IF EXISTS master", False),
         (b"RESET REPLICA -- and then RESET MASTER", False),
         (b"FLUSH TABLES /* RESET MASTER */", False),
+        pytest.param(b"RESET" + b" " * 1_000_000 + b"REPLICA", False, id="in linear time"),
+        pytest.param(b"RESET " + b"REPLICA , " * 100_000 + b"MASTER", True, id="a long list"),
     ],
 )
 def test_which_statements_take_gtids_for_certain(sql: bytes, taken: bool) -> None:
