@@ -346,16 +346,14 @@ class Monitor:
             )
             self._connections[server] = connection
             identity = connection.identity
-            number = await self._ask_binary_log(server, connection)
-            if server.has_diverged:
-                server.binary_log = max(server.binary_log, number)
+            await self._ask_binary_log(server, connection)
         else:
-            number = 0
+            number, divergences = 0, server.divergences
             if server.has_diverged:
                 number = await self._ask_binary_log(server, connection)
             identity = await identify(connection)
             if number:
-                server.take_binary_log(number)
+                server.take_binary_log(number, divergences)
         await self._ask_applier(server, connection)
         self._judge_filters()
         sees_group = not self._group.asks or await self._group.ask(server, connection, asked_at)

@@ -135,6 +135,7 @@ class Server:
             (`judge_regained`).
         binary_log: the number of the newest file of its binary log, as it was seen last since its
             `diverged_gtids` were found; 0 if unknown.
+        divergences: how often they were found, or found anew: what it said before proves nothing.
         diverged_before: what had `diverged_gtids` before the start, by `server_uuid`: of servers
             that were not met since.
         filters: what replication leaves out there.
@@ -195,6 +196,7 @@ class Server:
         self.regained: GtidSet = EMPTY
         self.lost_running = False
         self.binary_log = 0
+        self.divergences = 0
         self.diverged_before: dict[str, GtidSet] = {}
         self.filters = Filters()
         self.compared = False
@@ -450,6 +452,7 @@ class Server:
         if binary_log is not None or not gtids <= self.diverged_gtids:
             self.diverged_gtids |= gtids
             self.binary_log = binary_log or 0
+            self.divergences += 1
 
     def judge_regained(self, executed: GtidSet, purged: GtidSet) -> None:
         """Judge what it has regained, by `gtid_executed` and `gtid_purged`, read in this order.
@@ -461,12 +464,18 @@ class Server:
             self.diverged_gtids -= self.regained - purged
         self.regained = EMPTY
 
-    def take_binary_log(self, number: int) -> None:
+    def take_binary_log(self, number: int, divergences: int) -> None:
         """Take the number of its newest binary log file, over a connection that was kept.
 
         It falls only by RESET BINARY LOGS AND GTIDS, which takes all GTIDs: what it has by now it
         was given since it was found to have diverged, be it that nobody has seen it without.
+
+        Args:
+            number: the number.
+            divergences: `divergences` when it was asked for.
         """
+        if divergences != self.divergences:
+            return
         if number < self.binary_log:
             self.regained = self.diverged_gtids
         self.binary_log = number

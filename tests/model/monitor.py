@@ -20,6 +20,8 @@ class Monitor:
         self._links: dict[Server, Link] = {}
         # For each server, what replicas held when it was asked.
         self._held: dict[Server, list[Held]] = {}
+        # And, of those that had diverged by then, how often that was found.
+        self._divergences: dict[Server, int] = {}
 
     def look(self, server: Server) -> bool:
         """Ask a server, unless its last answer is still awaited."""
@@ -28,6 +30,7 @@ class Monitor:
         if link is not None and link.busy:
             return False
         self._held[server] = proxy.topology.held_by_replicas()
+        self._divergences[server] = server.divergences if server.has_diverged else -1
         if link is not None:
             link.ask("identify", proxy.now())
         elif proxy.servers[server].up:
@@ -58,10 +61,9 @@ class Monitor:
             link.tracked()
             return
         kept = link.epoch >= 0
-        had_diverged = server.has_diverged
         link.identified(answer, proxy.start_slack)
-        if had_diverged and kept:
-            server.take_binary_log(answer.binary_log)
+        if kept and self._divergences[server] >= 0:
+            server.take_binary_log(answer.binary_log, self._divergences[server])
         if server.regained:
             server.judge_regained(answer.gtids, answer.purged)
         server.keeps_order(answer.ordered, link.asked_at, proxy.now())

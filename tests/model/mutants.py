@@ -586,6 +586,7 @@ def acquit_a_replica_by_a_reset_before_the_loss(patch: pytest.MonkeyPatch) -> No
 
     def keeping(self: Server, gtids: GtidSet, binary_log: int) -> None:
         self.diverged_gtids |= gtids
+        self.divergences += 1
 
     patch.setattr(Monitor, "_answered", remembering)
     patch.setattr(Server, "add_diverged", keeping)

@@ -15,6 +15,14 @@ AGAIN = "it is read again"
 NEW = 5
 
 
+@pytest.fixture(autouse=True)
+def _table(cluster: Cluster) -> None:
+    cluster.primary.query("DROP TABLE IF EXISTS app.rewound")
+    cluster.primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
+    write(cluster.primary, NEW)
+    cluster.wait_caught_up()
+
+
 def write(server: RealServer, times: int) -> None:
     for _ in range(times):
         server.query("INSERT INTO app.rewound VALUES ()")
@@ -68,10 +76,6 @@ def test_a_replica_that_has_all_names_again_before_anybody_has_looked_is_used_ag
     Only its binary log tells: its files are counted from 1 again.
     """
     primary, replicas = cluster.primary, cluster.replicas
-    primary.query("DROP TABLE IF EXISTS app.rewound")
-    primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
-    write(primary, NEW)
-    cluster.wait_caught_up()
     for replica in replicas:
         replica.query("FLUSH BINARY LOGS")
     running = proxy(monitor_interval="1500ms")
@@ -96,10 +100,6 @@ def test_a_replica_that_was_reset_before_the_primary_lost_something_stays_out_of
 ) -> None:
     """Its binary log began anew, but what it has now are the old primary's transactions."""
     primary, replicas = cluster.primary, cluster.replicas
-    primary.query("DROP TABLE IF EXISTS app.rewound")
-    primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
-    write(primary, NEW)
-    cluster.wait_caught_up()
     for replica in replicas:
         replica.query("FLUSH BINARY LOGS")
     running = proxy(monitor_interval="50ms")
@@ -136,10 +136,7 @@ def test_a_replica_that_was_reset_before_the_primary_lost_something_stays_out_of
 def test_a_cluster_that_was_rewound_is_used_again(
     cluster: Cluster, proxy: StartProxy, order: str, interval: str
 ) -> None:
-    cluster.primary.query("DROP TABLE IF EXISTS app.rewound")
-    cluster.primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
-    cluster.wait_caught_up()
-    write(cluster.primary, 3 * NEW)
+    write(cluster.primary, 2 * NEW)
     cluster.wait_caught_up()
     running = proxy(monitor_interval=interval)
     assert not {replica.address for replica in cluster.replicas}.isdisjoint(readers(running, 4))
@@ -155,10 +152,7 @@ def test_names_that_a_statement_through_the_proxy_took_are_not_looked_for(
 ) -> None:
     """The replicas have the names that the primary gives next, and not what it writes."""
     primary, replicas = cluster.primary, cluster.replicas
-    primary.query("DROP TABLE IF EXISTS app.rewound")
-    primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
     primary.query("GRANT RELOAD ON *.* TO app")
-    write(primary, NEW)
     cluster.wait_caught_up()
     running = proxy(monitor_interval="60s")
     with closing(running.connect()) as first, closing(running.connect()) as other:

@@ -20,7 +20,6 @@ from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
 LOST = "22222222-2222-2222-2222-222222222222"
-_WAITED = Proof.WAITED
 _READ = Statement(StatementClass.READ, StatementReason.NOTHING, False, "0" * 16)
 _BUDGET = 0.25
 _ANSWER_S = 0.0005
@@ -30,19 +29,23 @@ _WRITE_EVERY_S = 2.5
 _LOOK_EVERY_S = 1.0
 
 
+def cluster_of(level: Level, *replicas: str) -> tuple[Topology, Session]:
+    """A primary with these replicas, and a session."""
+    topology = Topology("primary:1", list(replicas), fallback_rate=1e9)
+    topology.primary.observe(U, (0, 0), EMPTY, EMPTY)
+    for number, replica in enumerate(topology.replicas):
+        replica.observe(f"uuid-{number}", (0, 0), EMPTY, EMPTY)
+    rules = Rules(level, Scope.CONNECTION, _BUDGET, TimeoutPolicy.PRIMARY)
+    return topology, Session(rules, 0, term=1)
+
+
 def played(seed: int, least: float, most: float) -> tuple[list[float], float]:
     """How long the reads of each page waited, s, ascending, and the share of reads on replicas.
 
     Replicas have each write `least` to `most` seconds after its acknowledgement.
     """
     random = Random(seed)
-    topology = Topology("primary:1", ["replica:1", "replica:2"], fallback_rate=1e9)
-    topology.primary.observe(U, (0, 0), EMPTY, EMPTY)
-    for number, replica in enumerate(topology.replicas):
-        replica.observe(f"uuid-{number}", (0, 0), EMPTY, EMPTY)
-    session = Session(
-        Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, _BUDGET, TimeoutPolicy.PRIMARY), 0, term=1
-    )
+    topology, session = cluster_of(Level.READ_OWN_WRITES, "replica:1", "replica:2")
     now, looked_at, number, on_replicas = 1000.0, 1000.0, 0, 0
     pages: list[float] = []
     has_at: dict[str, float] = {}
@@ -86,13 +89,8 @@ def played(seed: int, least: float, most: float) -> tuple[list[float], float]:
 
 
 def test_a_replica_whose_progress_nobody_watches_is_read_again_after_a_stop() -> None:
-    topology = Topology("primary:1", ["replica:1"], fallback_rate=1e9)
-    topology.primary.observe(U, (0, 0), EMPTY, EMPTY)
+    topology, session = cluster_of(Level.READ_OWN_WRITES, "replica:1")
     (replica,) = topology.replicas
-    replica.observe("uuid", (0, 0), EMPTY, EMPTY)
-    session = Session(
-        Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, _BUDGET, TimeoutPolicy.PRIMARY), 0, term=1
-    )
     now, reached = 1000.0, []
     for number in range(1, 4000):  # each is written and read back, and there after 20 ms
         now += 0.01
@@ -118,13 +116,8 @@ def test_a_replica_whose_progress_nobody_watches_is_read_again_after_a_stop() ->
 
 def test_what_never_comes_to_a_replica_is_waited_for_ever_more_rarely() -> None:
     """The primary was given a `gtid_purged`; the replica has all else within milliseconds."""
-    topology = Topology("primary:1", ["replica:1"], fallback_rate=1e9)
-    topology.primary.observe(U, (0, 0), EMPTY, EMPTY)
+    topology, session = cluster_of(Level.STRONG, "replica:1")
     (replica,) = topology.replicas
-    replica.observe("uuid", (0, 0), EMPTY, EMPTY)
-    session = Session(
-        Rules(Level.STRONG, Scope.CONNECTION, _BUDGET, TimeoutPolicy.PRIMARY), 0, term=1
-    )
     now, begun = 1000.0, []
     for number in range(1, 2401):
         now += 0.1
@@ -134,7 +127,7 @@ def test_what_never_comes_to_a_replica_is_waited_for_ever_more_rarely() -> None:
         probed = others | gtids(f"{LOST}:1-5")
         requirement = Requirement(session.rules, session.own_scope, probed, probed)
         decision = choose(session, _READ, topology, now, requirement)
-        if decision.proof is _WAITED:
+        if decision.proof is Proof.WAITED:
             if not decision.is_brief:
                 begun.append(now)
             sent_at, now = now, now + min(_BUDGET, decision.wait_limit)

@@ -552,7 +552,7 @@ def test_a_binary_log_that_begins_anew_tells_of_a_reset_that_nobody_saw(
     topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
     first.observe(V, STARTED, gtids(f"{U}:1-20"), first.applied)
     assert not first.regained, "it has all that it had"
-    first.take_binary_log(number)
+    first.take_binary_log(number, first.divergences)
     first.judge_regained(gtids(f"{U}:1-20"), EMPTY)
     assert first.has_diverged is diverged
     first.observe(V, STARTED_AGAIN, gtids(f"{U}:1-20"), first.applied)
@@ -566,15 +566,15 @@ def test_a_binary_log_that_began_anew_before_a_loss_acquits_nobody(
     """It was reset, and given what the primary had then. Later the primary loses some of that."""
     first, _ = topology.replicas
     first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
-    first.take_binary_log(7)
+    first.take_binary_log(7, first.divergences)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
-    first.take_binary_log(1)
+    first.take_binary_log(1, first.divergences)
     first.judge_regained(gtids(f"{U}:1-9"), EMPTY)
     assert first.has_diverged
-    first.take_binary_log(7)
+    first.take_binary_log(7, first.divergences)
     answer = Held(first, V, gtids(more), first.epoch)
     topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
-    first.take_binary_log(1)
+    first.take_binary_log(1, first.divergences)
     first.judge_regained(gtids(more), EMPTY)
     assert first.has_diverged is (more == f"{U}:1-10"), "only what was found before it was reset"
 
@@ -587,8 +587,25 @@ def test_the_same_lost_once_more_is_found_once_more(topology: Topology) -> None:
     topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
     answer = Held(first, V, gtids(f"{U}:1-9"), first.epoch, binary_log=1)
     topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
-    first.take_binary_log(1)
+    first.take_binary_log(1, first.divergences)
     assert not first.regained
+
+
+def test_a_binary_log_that_was_asked_for_before_a_loss_proves_nothing_of_it(
+    topology: Topology,
+) -> None:
+    """Its answer comes late: the log has rotated, and the primary has lost more meanwhile."""
+    first, _ = topology.replicas
+    first.observe(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    answer = Held(first, V, EMPTY, first.epoch, binary_log=3)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-5"))
+    asked = first.divergences
+    answer = Held(first, V, EMPTY, first.epoch, binary_log=4)
+    topology.compare(topology.held_by_replicas([answer]), gtids(f"{U}:1-2"))
+    first.take_binary_log(3, asked)
+    assert not first.regained
+    first.take_binary_log(3, first.divergences)
+    assert first.regained == gtids(f"{U}:3-9")
 
 
 @pytest.mark.parametrize("how", ["left", "distrusted"])
